@@ -1,0 +1,202 @@
+"""What a call may carry: arguments checked against a tool's inputSchema, and how a refusal says no.
+
+Glossary
+    refusal       `ToolError.payload`: a JSON object that begins with "error", one of ERROR_CODES
+    inputSchema   the part of JSON Schema that the tools declare: type, required, minLength/maxLength,
+                  minimum/maximum, format date-time, additionalProperties false
+    problem       why one value is refused, as the end of a sentence: "must be an integer, got true"; None if it fits
+
+All input is hostile until it has passed here. Nothing is converted: a label is not a value, 5.0 is not 5, true is not 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+JSON = Dict[str, Any]
+
+ERROR_CODES = (
+    "invalid_arguments",  # the call does not fit the tool's inputSchema; "arguments" lists every misfit
+    "unknown_tool",
+    "not_found",  # unknown, unpublished, deleted or not granted: the same answer to an agent
+    "version_conflict",  # changed since expected_version; never hands over the current version
+    "idempotency_key_reused",  # the key belongs to an edit with other arguments
+    "validation_failed",  # record fields that do not fit the channel's schema
+    "sequence_beyond_log",  # a cursor this log never gave: an empty answer would leave its agent blind for ever
+    "busy",  # another process held the write lock for too long; nothing was written
+)
+
+# Bounds on any argument. They keep hostile input clear of SQLite's own limits (64-bit integers, 10^9 bytes) and of
+# Python's (recursion depth), with room to spare for real articles.
+MAX_TEXT = 1_000_000  # characters, of one string and of all strings in one object together
+MAX_DEPTH = 32  # levels of nesting
+MAX_VALUES = 10_000  # values in one object
+MAX_PROBLEMS = 20  # misfits that one refusal lists
+INT64_MAX = 2**63 - 1
+
+
+class ToolError(Exception):
+    """A refused call. `payload` is {"error": one of ERROR_CODES, ...} and is all an agent gets to see."""
+
+    def __init__(self, error: str, **details: Any) -> None:
+        self.payload: JSON = {"error": error, **details}
+        super().__init__(self.payload)
+
+    def __str__(self) -> str:
+        return json.dumps(self.payload)
+
+
+def check_arguments(schema: JSON, arguments: Any) -> None:
+    """Raises ToolError("invalid_arguments", arguments=[{name, message}, …]) naming every misfit, not the first only.
+
+    Knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
+    integer, because numbers are never converted.
+    """
+    if not isinstance(arguments, dict):
+        raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
+    properties = schema["properties"]
+    problems = []
+    for name, value in arguments.items():
+        rule = properties.get(name)
+        problem = "is not an argument of this tool" if rule is None else CHECKS[rule["type"]](value, rule)
+        if problem:
+            problems.append((name, problem))
+    for name in schema["required"]:
+        if name not in arguments:
+            problems.append((name, "is required"))
+    if problems:
+        listed = [{"name": shown_name(name), "message": f"{shown_name(name)} {problem}"} for name, problem in problems]
+        raise ToolError("invalid_arguments", arguments=listed[:MAX_PROBLEMS])
+
+
+def string_problem(value: Any, rule: JSON) -> Optional[str]:
+    if not isinstance(value, str):
+        return f"must be a string, got {shown(value)}"
+    low, high = rule.get("minLength", 0), rule.get("maxLength", MAX_TEXT)
+    if not low <= len(value) <= high:
+        return f"must be {low} to {high} characters long, got {len(value)}"
+    if rule.get("format") == "date-time" and canonical_time(value) is None:
+        return f"must be a date-time such as 2026-11-08T09:00:00.000000Z, got {shown(value)}"
+    return text_problem(value)
+
+
+def text_problem(value: str) -> Optional[str]:
+    """Refuses what cannot be kept as UTF-8, and NUL, at which C code would cut the text short."""
+    if "\0" in value:
+        return "must not contain a NUL character"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "must be valid Unicode, got a lone surrogate"
+    return None
+
+
+def integer_problem(value: Any, rule: JSON) -> Optional[str]:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f"must be an integer, got {shown(value)}"
+    low, high = rule.get("minimum", -INT64_MAX - 1), rule.get("maximum", INT64_MAX)
+    if not low <= value <= high:
+        return f"must be {low} to {high}, got {shown(value)}"
+    return None
+
+
+def object_problem(value: Any, rule: JSON) -> Optional[str]:
+    if not isinstance(value, dict):
+        return f"must be an object, got {shown(value)}"
+    return json_problem(value)
+
+
+def json_problem(value: Any) -> Optional[str]:
+    """Why a value cannot be kept as JSON; None if it can. Walks with a stack: nesting must not exhaust Python's."""
+    waiting: List[Tuple[Any, int]] = [(value, 1)]
+    values = characters = 0
+    while waiting:
+        item, depth = waiting.pop()
+        values += 1
+        if isinstance(item, str):
+            characters += len(item)
+            problem = text_problem(item)
+            if problem:
+                return problem
+        elif isinstance(item, (dict, list)):
+            if depth > MAX_DEPTH:
+                return f"must not be nested deeper than {MAX_DEPTH} levels"
+            children = list(item.values()) if isinstance(item, dict) else item
+            if isinstance(item, dict):
+                if not all(isinstance(key, str) for key in item):
+                    return "must have strings as keys"
+                children += item.keys()
+            if values + len(waiting) + len(children) > MAX_VALUES:
+                return f"must not hold more than {MAX_VALUES} values"
+            waiting += [(child, depth + 1) for child in children]
+        elif isinstance(item, float):
+            if item - item != 0:  # true of NaN and both infinities, which JSON does not have
+                return f"must hold finite numbers, got {item}"
+        elif isinstance(item, int):
+            if not -INT64_MAX - 1 <= item <= INT64_MAX:
+                return "must hold integers of at most 64 bits"
+        elif item is not None:
+            return f"must hold JSON values only, got a {type(item).__name__}"
+        if characters > MAX_TEXT:
+            return f"must not hold more than {MAX_TEXT} characters"
+    return None
+
+
+CHECKS: Dict[str, Callable[[Any, JSON], Optional[str]]] = {
+    "string": string_problem,
+    "integer": integer_problem,
+    "object": object_problem,
+}
+
+
+# --- small things ---------------------------------------------------------------------------------------------------
+
+
+def shown(value: Any) -> str:
+    """A value as JSON for a message: cut at 80 characters, safe for whatever was sent."""
+    if isinstance(value, str):
+        short = value if len(value) <= 80 else value[:79] + "…"
+        return json.dumps(short, ensure_ascii=text_problem(short) is not None)
+    if value is None or isinstance(value, bool) or (isinstance(value, float) and value - value == 0):
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) <= INT64_MAX else "an integer of more than 64 bits"
+    if isinstance(value, float):
+        return str(value)
+    return {dict: "an object", list: "a list"}.get(type(value), f"a {type(value).__name__}")
+
+
+def shown_name(name: Any) -> str:
+    return shown(name).strip('"')
+
+
+def not_found(kind: str, identifier: str) -> ToolError:
+    return ToolError("not_found", message=f"no {shown_name(kind)} {shown(identifier)} is available to you")
+
+
+_DATE_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII
+)
+
+
+def canonical_time(text: str) -> Optional[str]:
+    """The same instant as "2026-11-08T09:00:00.000000Z": UTC, microseconds, 27 characters. None if it is no date-time.
+
+    In this form later is greater as text too. At most six decimals are taken: rounding would make two versions one.
+    """
+    match = _DATE_TIME.fullmatch(text)
+    if match is None:
+        return None
+    seconds, decimals, sign, hours, minutes = match.groups()
+    try:
+        when = datetime.fromisoformat(f"{seconds}.{decimals or '0':0<6}")
+        if sign:
+            offset = timedelta(hours=int(hours), minutes=int(minutes))
+            when = when - offset if sign == "+" else when + offset
+    except (ValueError, OverflowError):
+        return None
+    return when.isoformat(timespec="microseconds") + "Z"
