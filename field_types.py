@@ -1,0 +1,463 @@
+"""The 16 field types of a record channel: what a valid schema is, and what a valid value of each type is.
+
+Glossary
+    field     {"key", "label", "type", "is_required", "is_unique", "config"}, as in a page's "schema"
+    fields    the list of them: what people edit in the Schema tab
+    Schema    fields prepared once: a check for each key, formulas parsed, the preview's order worked out
+    check     value -> problem
+    problem   the end of a sentence that begins "values.<key>": "must be between 0 and 13, got 20"; None if it fits
+    hint      what a refusal adds to the message: {"allowed": [...]}, or {"min", "max"} as far as they are set
+    values    {key: value} of one item; a key that is absent is empty
+
+    type          config (required in capitals)      a valid value
+    ------------  ---------------------------------  ----------------------------------------------------------------
+    text          max_length                         a string of at most max_length characters
+    number        min, max                           a finite number, both ends included; true is no number
+    date          -                                  "YYYY-MM-DD", a day that exists
+    boolean       -                                  true or false; 1 is not true
+    email         -                                  "name@host.domain", at most 254 characters
+    phone         -                                  7 to 15 digits; "+" in front, spaces . - ( ) between
+    url           -                                  absolute http or https address, no user name, at most 2,048
+    select        OPTIONS [{value, label, color}]    the `value` of one option, never its label
+    multi_select  OPTIONS                            a list of such values, none twice
+    currency      min, max, currency ("EUR")         a finite number: an amount in that currency, never rounded
+    percentage    min (0), max (100)                 a finite number: 12.5 is 12.5%
+    rating        max_stars (5)                      an integer from 1 to max_stars
+    relation      RECORD_CHANNEL_ID                  the item_id of an item there (the store looks it up)
+    file          -                                  {"name", "url"} and perhaps "size" (bytes), "media_type"
+    json          -                                  any JSON value
+    formula       EXPRESSION                         none: it is computed, not written
+
+The types and config keys are the post's ("Che cos'è un valore valido?"); every rule is our choice. Null, "" and [] are
+empty: a field that is not required may be cleared with null, a required one refuses all three.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from arguments import (
+    JSON,
+    MAX_PROBLEMS,
+    MAX_TEXT,
+    ToolError,
+    json_problem,
+    shown,
+    shown_name,
+    string_problem,
+)
+from formula import Formula, parse_formula
+
+Check = Callable[[Any], Optional[str]]
+
+PREVIEW_LENGTH = 120  # characters, as in the post
+MAX_FIELDS = 100
+MAX_OPTIONS = 200  # of one field
+MAX_SCHEMA_TEXT = 100_000  # characters of JSON: every page carries the schema
+ITEM_DATES = ("created_at", "updated_at")  # what a formula may name besides fields
+
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+canonical_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True).encode
+
+
+def is_empty(value: Any) -> bool:
+    return value is None or value == "" or value == []
+
+
+class Schema:
+    """One version of a channel's schema, prepared. Immutable. Raises ToolError("invalid_arguments") if it is unfit."""
+
+    def __init__(self, fields: List[JSON], version: int) -> None:
+        problem = schema_problem(fields)
+        if problem:
+            raise ToolError("invalid_arguments", arguments=[{"name": "fields", "message": problem}])
+        self.fields = fields
+        self.version = version
+        self.text = to_json(fields)
+        self.checks: Dict[str, Check] = {field["key"]: field_check(field) for field in fields}
+        self.required = [field["key"] for field in fields if field["is_required"]]
+        self.unique = frozenset(field["key"] for field in fields if field["is_unique"])
+        self.related = {field["key"]: field["config"]["record_channel_id"] for field in fields_of(fields, "relation")}
+        self.looked_up = [field["key"] for field in fields if field["is_unique"] or field["type"] == "relation"]
+        self.formulas = formulas_of(fields)
+        # A formula changes from day to day without an edit, so a preview that is kept cannot show it.
+        written = [field for field in fields if field["type"] != "formula"]
+        self.preview_order = [field["key"] for field in sorted(written, key=lambda field: field["type"] != "select")]
+
+    def problems(self, values: JSON) -> Dict[str, str]:
+        """{key: problem} of every value that does not fit, in the order sent; no look at other items."""
+        found = {}
+        checks = self.checks
+        for key, value in values.items():
+            check = checks.get(key)
+            problem = check(value) if check else "is not a field of this channel"
+            if problem:
+                found[key] = problem
+        return found
+
+    def refusal(self, problems: Mapping[str, str], level: str) -> ToolError:
+        """validation_failed in as much detail as the level says (post, "Come dovrebbe essere un rifiuto?").
+
+        Failing fields come in schema order, then unknown keys in the order sent, MAX_PROBLEMS of them at most.
+        """
+        if level == "terse":
+            return ToolError("validation_failed")
+        failing = [field for field in self.fields if field["key"] in problems]
+        unknown = [key for key in problems if key not in self.checks][:MAX_PROBLEMS]
+        if level == "field":
+            keys = [field["key"] for field in failing] + [shown_name(key) for key in unknown]
+            return ToolError("validation_failed", fields=[{"key": key} for key in keys])
+        listed = [
+            {"key": field["key"], "message": f"values.{field['key']} {problems[field['key']]}", **hint(field, level)}
+            for field in failing
+        ]
+        for key in unknown:
+            listed.append({"key": shown_name(key), "message": f"values.{shown_name(key)} {problems[key]}"})
+        return ToolError("validation_failed", fields=listed)
+
+    def preview(self, values: JSON) -> str:
+        """"status: new | ticket: BUG-1 | title: …" on one line: selects first, the rest in schema order, empties skipped.
+
+        Strings as they are, anything else as JSON; formulas are left out.
+        """
+        parts: List[str] = []
+        length = 0
+        for key in self.preview_order:
+            value = values.get(key)
+            if is_empty(value):
+                continue
+            text = value if isinstance(value, str) else to_json(value)
+            parts.append(f"{key}: {text[:PREVIEW_LENGTH]}")
+            length += len(parts[-1])
+            if length > PREVIEW_LENGTH:
+                break
+        line = " ".join(" | ".join(parts).split())
+        return line if len(line) <= PREVIEW_LENGTH else line[: PREVIEW_LENGTH - 1] + "…"
+
+    def complete(self, values: JSON, created_at: str, updated_at: str, today: date) -> JSON:
+        """Every key of the schema with its value: null when empty, formulas computed.
+
+        A value that an earlier schema let in is shown as it is; one whose field was removed is not shown.
+        """
+        whole = {key: values.get(key) for key in self.checks}
+        if self.formulas:
+            known = {**values, "created_at": created_at, "updated_at": updated_at}
+            for key, formula in self.formulas.items():
+                whole[key] = formula(known, today)
+        return whole
+
+
+def hint(field: JSON, level: str) -> JSON:
+    if field["type"] in ("select", "multi_select"):
+        options = field["config"]["options"]
+        if level == "values":
+            return {"allowed": [option["value"] for option in options]}
+        return {"allowed": [{"value": option["value"], "label": option["label"]} for option in options]}
+    low, high = bounds(field["type"], field["config"])
+    return {name: bound for name, bound in (("min", low), ("max", high)) if bound is not None}
+
+
+def field_check(field: JSON) -> Check:
+    """The type's check, with what null and the other empties mean for this field put in front."""
+    check = TYPES[field["type"]].check(field["type"], field["config"])
+    if field["type"] == "formula":
+        return check
+    if field["is_required"]:
+        return lambda value: "is required and cannot be empty" if is_empty(value) else check(value)
+    return lambda value: None if value is None else check(value)
+
+
+# --- a valid value of each type --------------------------------------------------------------------------------------
+# Each of these prepares a check from (type, config) once, so that an edit only calls closures.
+
+
+def text_check(kind: str, config: JSON) -> Check:
+    longest = config.get("max_length", MAX_TEXT)
+
+    def check(value: Any) -> Optional[str]:
+        if not isinstance(value, str):
+            return f"must be a string, got {shown(value)}"
+        if len(value) > longest:
+            return f"must be at most {longest} characters long, got {len(value)}"
+        return None
+
+    return check
+
+
+def number_check(kind: str, config: JSON) -> Check:
+    low, high = bounds(kind, config)
+    whole = kind == "rating"
+    types = (int,) if whole else (int, float)
+
+    def check(value: Any) -> Optional[str]:
+        if not isinstance(value, types) or isinstance(value, bool):
+            return f"must be {'an integer' if whole else 'a number'}, got {shown(value)}"
+        if (low is None or value >= low) and (high is None or value <= high):
+            return None
+        if low is None or high is None:
+            return f"must be at {'most' if low is None else 'least'} {high if low is None else low}, got {shown(value)}"
+        return f"must be between {low} and {high}, got {shown(value)}"
+
+    return check
+
+
+def bounds(kind: str, config: JSON) -> Tuple[Any, Any]:
+    """(lowest, highest) value of a number-like field; None where there is no bound, and for all other types."""
+    if kind == "rating":
+        return 1, config.get("max_stars", 5)
+    if kind == "percentage":
+        return config.get("min", 0), config.get("max", 100)
+    return config.get("min"), config.get("max")
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def date_check(kind: str, config: JSON) -> Check:
+    def check(value: Any) -> Optional[str]:
+        # fromisoformat alone takes other spellings too from Python 3.11 on: "20261108", "2026-W45-7".
+        if isinstance(value, str) and _DATE.fullmatch(value):
+            try:
+                date.fromisoformat(value)
+                return None
+            except ValueError:
+                pass
+        return f"must be a date as YYYY-MM-DD, got {shown(value)}"
+
+    return check
+
+
+def boolean_check(kind: str, config: JSON) -> Check:
+    return lambda value: None if isinstance(value, bool) else f"must be true or false, got {shown(value)}"
+
+
+# No two neighbouring parts of these patterns can match the same character, so none backtracks for long. Spaces and
+# control characters are excluded throughout.
+_EMAIL = re.compile(r'[^\s\x00-\x20\x7f@<>(),;:"\[\]\\]{1,64}@(?:[\w-]+\.)+[\w-]+')
+_PHONE = re.compile(r"\+?[\d .()-]+", re.ASCII)
+_URL = re.compile(r"https?://(?:[\w.~%-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:[/?#][^\s\x00-\x20\x7f]*)?", re.IGNORECASE)
+
+
+def is_email(value: str) -> bool:
+    return len(value) <= 254 and _EMAIL.fullmatch(value) is not None
+
+
+def is_phone(value: str) -> bool:
+    # 15 digits is E.164's limit; below 7 it is an extension.
+    return len(value) <= 40 and _PHONE.fullmatch(value) is not None and 7 <= sum(map(str.isdigit, value)) <= 15
+
+
+def is_url(value: str) -> bool:
+    # "https://bank.example@evil.example" goes to evil.example: the pattern has no room for a user name.
+    return len(value) <= 2048 and _URL.fullmatch(value) is not None
+
+
+STRING_FORMS: Dict[str, Tuple[Callable[[str], bool], str]] = {
+    "email": (is_email, "an email address such as aiko@example.com"),
+    "phone": (is_phone, "a phone number such as +39 06 1234 5678"),
+    "url": (is_url, "an http or https address such as https://example.com/path"),
+}
+
+
+def form_check(kind: str, config: JSON) -> Check:
+    fits, form = STRING_FORMS[kind]
+    return lambda value: None if isinstance(value, str) and fits(value) else f"must be {form}, got {shown(value)}"
+
+
+def select_check(kind: str, config: JSON) -> Check:
+    allowed = frozenset(option["value"] for option in config["options"])
+
+    def check(value: Any) -> Optional[str]:
+        if isinstance(value, str) and value in allowed:
+            return None
+        return f"must be one of the option values, got {shown(value)}"
+
+    return check
+
+
+def multi_select_check(kind: str, config: JSON) -> Check:
+    allowed = frozenset(option["value"] for option in config["options"])
+
+    def check(value: Any) -> Optional[str]:
+        if not isinstance(value, list):
+            return f"must be a list of option values, got {shown(value)}"
+        for index, chosen in enumerate(value):
+            if not isinstance(chosen, str) or chosen not in allowed:
+                return f"must be a list of option values, got {shown(chosen)} in it"
+            if index >= len(allowed) or chosen in value[:index]:
+                return f"must not name an option twice, got {shown(chosen)} again"
+        return None
+
+    return check
+
+
+def relation_check(kind: str, config: JSON) -> Check:
+    return lambda value: None if isinstance(value, str) else f"must be the id of an item, got {shown(value)}"
+
+
+def file_check(kind: str, config: JSON) -> Check:
+    """A reference: the bytes live elsewhere, and no tool of an agent uploads any."""
+    form = 'must be a file as {"name", "url"} with perhaps "size" and "media_type"'
+
+    def check(value: Any) -> Optional[str]:
+        if not isinstance(value, dict):
+            return f"{form}, got {shown(value)}"
+        if not {"name", "url"} <= value.keys() <= {"name", "url", "size", "media_type"}:
+            return f"{form}, got other keys"
+        if string_problem(value["name"], {"minLength": 1, "maxLength": 255}) or "/" in value["name"]:
+            return f"must have a name of 1 to 255 characters without a slash, got {shown(value['name'])}"
+        if not isinstance(value["url"], str) or not is_url(value["url"]):
+            return f"must have a url such as https://example.com/a.pdf, got {shown(value['url'])}"
+        size, media_type = value.get("size", 0), value.get("media_type", "")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            return f"must have its size in bytes, got {shown(size)}"
+        if string_problem(media_type, {"maxLength": 127}):
+            return f"must have a media type such as application/pdf, got {shown(media_type)}"
+        return None
+
+    return check
+
+
+def json_check(kind: str, config: JSON) -> Check:
+    return lambda value: None  # that it is JSON within bounds was checked at the door
+
+
+def formula_check(kind: str, config: JSON) -> Check:
+    return lambda value: "is a formula field and is computed, not written"
+
+
+class FieldType(NamedTuple):
+    check: Callable[[str, JSON], Check]
+    config: Tuple[str, ...] = ()  # the keys its config may have
+
+
+TYPES: Dict[str, FieldType] = {
+    "text": FieldType(text_check, ("max_length",)),
+    "number": FieldType(number_check, ("min", "max")),
+    "date": FieldType(date_check),
+    "boolean": FieldType(boolean_check),
+    "email": FieldType(form_check),
+    "phone": FieldType(form_check),
+    "url": FieldType(form_check),
+    "select": FieldType(select_check, ("options",)),
+    "multi_select": FieldType(multi_select_check, ("options",)),
+    "currency": FieldType(number_check, ("min", "max", "currency")),
+    "percentage": FieldType(number_check, ("min", "max")),
+    "rating": FieldType(number_check, ("max_stars",)),
+    "relation": FieldType(relation_check, ("record_channel_id",)),
+    "file": FieldType(file_check),
+    "json": FieldType(json_check),
+    "formula": FieldType(formula_check, ("expression",)),
+}
+
+NUMBER_TYPES = ("number", "currency", "percentage", "rating")
+
+
+# --- a valid schema --------------------------------------------------------------------------------------------------
+
+FIELD_KEYS = ("key", "label", "type", "is_required", "is_unique", "config")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # names that a formula can use
+_CURRENCY = re.compile(r"[A-Z]{3}")
+RESERVED_KEYS = (*ITEM_DATES, "days_since")
+
+
+def schema_problem(fields: Any) -> Optional[str]:
+    """Why these cannot be a channel's fields; the first reason only, since it is a person who is told."""
+    if not isinstance(fields, list) or not 1 <= len(fields) <= MAX_FIELDS:
+        return f"fields must be a list of 1 to {MAX_FIELDS} fields"
+    problem = json_problem(fields)
+    if problem:
+        return f"fields {problem}"
+    keys = set()
+    for index, field in enumerate(fields):
+        problem = field_problem(field)
+        if problem:
+            return f"fields[{index}] {problem}"
+        if field["key"] in keys:
+            return f"fields[{index}] has the key {shown(field['key'])} for the second time"
+        keys.add(field["key"])
+    for field in fields_of(fields, "formula"):
+        try:
+            formula_of(field, fields)
+        except ValueError as error:
+            return f"the expression of {field['key']} {error}"
+    if len(to_json(fields)) > MAX_SCHEMA_TEXT:
+        return f"fields must be at most {MAX_SCHEMA_TEXT} characters of JSON"
+    return None
+
+
+def field_problem(field: Any) -> Optional[str]:
+    if not isinstance(field, dict) or field.keys() != set(FIELD_KEYS):
+        return f"must be an object with the keys {', '.join(FIELD_KEYS)}"
+    key, kind, config = field["key"], field["type"], field["config"]
+    if not isinstance(key, str) or not _KEY.fullmatch(key) or key in RESERVED_KEYS:
+        return f"must have a key of letters, digits and _ that is none of {', '.join(RESERVED_KEYS)}, got {shown(key)}"
+    if string_problem(field["label"], {"minLength": 1, "maxLength": 200}):
+        return f"must have a label of 1 to 200 characters, got {shown(field['label'])}"
+    if not isinstance(kind, str) or kind not in TYPES:
+        return f"must have one of the {len(TYPES)} types, got {shown(kind)}"
+    if not isinstance(field["is_required"], bool) or not isinstance(field["is_unique"], bool):
+        return "must have true or false as is_required and is_unique"
+    if kind == "formula" and (field["is_required"] or field["is_unique"]):
+        return "is computed, so it can be neither required nor unique"
+    if not isinstance(config, dict) or not config.keys() <= set(TYPES[kind].config):
+        return f"must have a config with no other keys than {list(TYPES[kind].config)}"
+    return config_problem(kind, config)
+
+
+def config_problem(kind: str, config: JSON) -> Optional[str]:
+    for name in ("max_length", "max_stars"):
+        highest = {"max_length": MAX_TEXT, "max_stars": 100}[name]
+        if name in config and not (is_number(config[name]) and config[name] in range(1, highest + 1)):
+            return f"must have a {name} from 1 to {highest}, got {shown(config[name])}"
+    low, high = bounds(kind, config)
+    if any(bound is not None and not is_number(bound) for bound in (low, high)):
+        return "must have numbers as min and max"
+    if low is not None and high is not None and low > high:
+        return f"must not have a min of {low} above its max of {high}"
+    if "currency" in config and not (isinstance(config["currency"], str) and _CURRENCY.fullmatch(config["currency"])):
+        return f"must have a currency of three capital letters, got {shown(config['currency'])}"
+    if kind in ("select", "multi_select"):
+        return options_problem(config.get("options"))
+    if kind == "relation" and string_problem(config.get("record_channel_id"), {"minLength": 1, "maxLength": 200}):
+        return "must name the record_channel_id that it points to"
+    if kind == "formula" and not isinstance(config.get("expression"), str):
+        return "must have an expression"
+    return None
+
+
+def options_problem(options: Any) -> Optional[str]:
+    if not isinstance(options, list) or not 1 <= len(options) <= MAX_OPTIONS:
+        return f"must have a list of 1 to {MAX_OPTIONS} options"
+    seen = set()
+    for option in options:
+        if not isinstance(option, dict) or option.keys() != {"value", "label", "color"}:
+            return "must have options of {value, label, color}"
+        for text in option.values():
+            if string_problem(text, {"minLength": 1, "maxLength": 200}):
+                return f"must have options whose parts are strings of 1 to 200 characters, got {shown(text)}"
+        if option["value"] in seen:
+            return f"must not have the option value {shown(option['value'])} twice"
+        seen.add(option["value"])
+    return None
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def fields_of(fields: List[JSON], *types: str) -> List[JSON]:
+    return [field for field in fields if field["type"] in types]
+
+
+def formulas_of(fields: List[JSON]) -> Dict[str, Formula]:
+    return {field["key"]: formula_of(field, fields) for field in fields_of(fields, "formula")}
+
+
+def formula_of(field: JSON, fields: List[JSON]) -> Formula:
+    numbers: Collection[str] = [other["key"] for other in fields_of(fields, *NUMBER_TYPES)]
+    dates = [other["key"] for other in fields_of(fields, "date")]
+    return parse_formula(field["config"]["expression"], numbers, [*dates, *ITEM_DATES])
