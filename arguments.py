@@ -6,7 +6,7 @@ Glossary
                   minimum/maximum, format date-time, additionalProperties false
     problem       why one value is refused, as the end of a sentence: "must be an integer, got true"; None if it fits
 
-All input is hostile until it has passed here. Nothing is converted: a label is not a value, 5.0 is not 5, true is not 1.
+All input is hostile until it has passed here. Nothing is converted: 5.0 is not 5, true is not 1, "3" is not 3.
 """
 
 from __future__ import annotations
@@ -167,7 +167,9 @@ def shown(value: Any) -> str:
         return str(value) if abs(value) <= INT64_MAX else "an integer of more than 64 bits"
     if isinstance(value, float):
         return str(value)
-    return {dict: "an object", list: "a list"}.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    return f"a {type(value).__name__}"
 
 
 def shown_name(name: Any) -> str:

@@ -48,6 +48,7 @@ def fits(value: Optional[float], identifier: str) -> bool:
     figure = FIGURES[identifier]
     if value is None:
         return False
+    published: float = figure["value"]
     if figure["kind"] == "exact":
-        return as_printed(value, figure["value"]) == figure["value"]
-    return abs(value - figure["value"]) <= SIZE_TOLERANCE * figure["value"]
+        return as_printed(value, published) == published
+    return abs(value - published) <= SIZE_TOLERANCE * published

@@ -189,8 +189,12 @@ def make_parser(script: Script) -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs", type=whole(1, 256), default=os.cpu_count() or 1, help="processes (default: one per core)"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for standard output, without tables")
-    parser.add_argument("--merge", nargs="+", metavar="FILE", help="run nothing: add up the seeds of these --json files")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the figures as JSON; - for standard output, without tables"
+    )
+    parser.add_argument(
+        "--merge", nargs="+", metavar="FILE", help="run nothing: add up the seeds of these --json files"
+    )
     script.add_options(parser)
     return parser
 
@@ -252,7 +256,9 @@ def text_report(
     options: argparse.Namespace,
 ) -> str:
     lines = [f"{script.name}.py, {seeds_text(seeds)}", "", script.tables(figures, published, options), ""]
-    checks = {name[len("check: ") :]: int(times) for name, times in sorted(counts.items()) if name.startswith("check: ")}
+    checks = {
+        name[len("check: ") :]: int(times) for name, times in sorted(counts.items()) if name.startswith("check: ")
+    }
     lines += ["Ground truth"]
     lines += [f"  PASS  {rule}: {times:,} of {times:,} checks" for rule, times in checks.items()]
     if published:

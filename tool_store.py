@@ -77,18 +77,19 @@ class CheckFailed(Exception):
     """An invariant that a store's `check()` found broken."""
 
 
-class WriteTransaction:
-    """`with store.write:` is BEGIN IMMEDIATE … COMMIT, or ROLLBACK on any error.
+class Transaction:
+    """`with store.write:` is BEGIN IMMEDIATE … COMMIT, or ROLLBACK on any error; `with store.read:` is one snapshot.
 
     Raises ToolError("busy") if the lock is not had within the store's timeout.
     """
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, begin: str) -> None:
         self.db = db
+        self.begin = begin
 
     def __enter__(self) -> sqlite3.Connection:
         try:
-            self.db.execute("BEGIN IMMEDIATE")
+            self.db.execute(self.begin)
         except sqlite3.OperationalError as error:
             raise busy_or(error) from error
         return self.db
@@ -130,7 +131,8 @@ class ToolStore:
         self.clock = clock
         self.granted = granted
         self.db = open_database(path, SCHEMA + self.SCHEMA, timeout)
-        self.write = WriteTransaction(self.db)
+        self.write = Transaction(self.db, "BEGIN IMMEDIATE")
+        self.read = Transaction(self.db, "BEGIN")
         self._tools = {tool["name"]: tool for tool in self.TOOLS}
 
     def close(self) -> None:
@@ -259,9 +261,12 @@ class ToolStore:
                        SELECT 1 FROM event AS e WHERE e.resource_type = k.resource_type
                        AND e.resource_id = k.resource_id AND e.sequence = k.sequence)""",
             ),
-            ("no event answers for two recorded keys", """
+            (
+                "no event answers for two recorded keys",
+                """
                 SELECT resource_type, resource_id, sequence FROM idempotency_key WHERE sequence IS NOT NULL
-                GROUP BY resource_type, resource_id, sequence HAVING count(*) > 1"""),
+                GROUP BY resource_type, resource_id, sequence HAVING count(*) > 1""",
+            ),
             ("foreign keys hold", "SELECT * FROM pragma_foreign_key_check"),
             ("the file is sound", "SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'"),
         ]
@@ -318,7 +323,7 @@ def open_database(path: str, schema: str, timeout: float) -> sqlite3.Connection:
             db.execute("PRAGMA journal_mode = WAL")
             break
         except sqlite3.OperationalError as error:
-            # SQLite does not wait for the lock that this switch needs, so processes that open a new file at once collide.
+            # SQLite does not wait for the lock that this switch needs: processes that open a new file at once collide.
             if "database is locked" not in str(error) or time.monotonic() > deadline:
                 db.close()
                 raise busy_or(error) from error

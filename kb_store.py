@@ -1,0 +1,456 @@
+"""The knowledge-base tools: search, read, edit and poll over articles that people keep changing.
+
+Glossary
+    article    {article_id, title, content}, published or not. Only published articles exist for an agent.
+    version    an article's `updated_at`, a date-time such as 2026-11-08T09:00:00.000000Z. Every save has a later one
+               than the save before, even when the clock stands still.
+    citation   {knowledge_base_id, article_id, updated_at}: where an answer came from and which version of it. It can
+               be checked later, and its `updated_at` is what an edit takes as `expected_version`.
+    event      {sequence, type, article_id, updated_at}: one save. type: created, saved, retitled, published or
+               unpublished
+    index      what search reads. It follows the event log as any agent does, from a sequence of its own, and catches
+               up at the next search. So an edit pays nothing for it, and a search still answers from the current text.
+
+Source: the first post ("La ricostruzione"). Shapes of results are ours, as theirs were.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import unicodedata
+from typing import List, Optional, Tuple
+
+from arguments import JSON, ToolError, canonical_time, check_arguments, not_found, shown
+from tool_store import POLL_TOOL, CheckFailed, ToolStore, fingerprint, later_time
+
+TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
+CONTENT = {"type": "string"}
+IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": 200}
+PEOPLE = {  # what people's methods take; checked as an agent's arguments are
+    "required": [],
+    "properties": {"knowledge_base_id": IDENTIFIER, "article_id": IDENTIFIER, "title": TITLE, "content": CONTENT},
+}
+
+SNIPPET = 120  # characters of an article that a search result shows
+CATCH_UP = 500  # articles that one transaction indexes, so that a long catch-up lets others write in between
+NUMBERS = 2**32  # article numbers kept for each knowledge base
+
+
+class KnowledgeBaseStore(ToolStore):
+    """Knowledge bases in one database. See ToolStore for the arguments and for `call`, the agents' door."""
+
+    resource_type = "knowledge_base"
+    event_keys = ("article_id", "updated_at")
+
+    SCHEMA = """
+    CREATE TABLE IF NOT EXISTS knowledge_base (
+        knowledge_base_id TEXT    PRIMARY KEY,
+        number            INTEGER NOT NULL UNIQUE,
+        indexed_sequence  INTEGER NOT NULL DEFAULT 0     -- how far the index has followed the event log
+    ) WITHOUT ROWID;
+
+    CREATE TABLE IF NOT EXISTS article (
+        number            INTEGER PRIMARY KEY,           -- knowledge_base.number * 2^32 + 1, 2, 3, … : oldest first
+        knowledge_base_id TEXT    NOT NULL REFERENCES knowledge_base,
+        article_id        TEXT    NOT NULL,
+        title             TEXT    NOT NULL,
+        content           TEXT    NOT NULL,
+        published         INTEGER NOT NULL CHECK (published IN (0, 1)),
+        updated_at        TEXT    NOT NULL CHECK (length(updated_at) = 27),
+        UNIQUE (knowledge_base_id, article_id)
+    );
+
+    -- Published articles, as last indexed; rowid = article.number. Case and accents are folded: "resume" finds "Résumé".
+    CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (
+        title, content, tokenize = "unicode61 remove_diacritics 2"
+    );
+    """
+
+    TOOLS = [
+        {
+            "name": "search_knowledge_base",
+            "description": "Search current published articles in one granted knowledge base. "
+            "Results cite the article ID and updated time; this is a live database read.",
+            "inputSchema": {
+                "type": "object",
+                "required": ["knowledge_base_id", "query"],
+                "properties": {
+                    "knowledge_base_id": {"type": "string"},
+                    "query": {"type": "string", "minLength": 2, "maxLength": 200},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5},
+                },
+                "additionalProperties": False,
+            },
+            "annotations": {"readOnlyHint": True},
+        },
+        {
+            "name": "read_knowledge_article",
+            "description": "Read one current published article by ID from a granted knowledge base "
+            "and return a stable citation.",
+            "inputSchema": {
+                "type": "object",
+                "required": ["knowledge_base_id", "article_id"],
+                "properties": {"knowledge_base_id": {"type": "string"}, "article_id": {"type": "string"}},
+                "additionalProperties": False,
+            },
+            "annotations": {"readOnlyHint": True},
+        },
+        {
+            "name": "edit_knowledge_article",
+            "description": "Replace article content and optionally its title. "
+            "Supply the version from read_knowledge_article; concurrent changes are rejected.",
+            "inputSchema": {
+                "type": "object",
+                "required": ["knowledge_base_id", "article_id", "content", "expected_version", "idempotency_key"],
+                "properties": {
+                    "knowledge_base_id": {"type": "string"},
+                    "article_id": {"type": "string"},
+                    "title": TITLE,
+                    "content": CONTENT,
+                    "expected_version": {"type": "string", "format": "date-time"},
+                    "idempotency_key": IDENTIFIER,
+                },
+                "additionalProperties": False,
+            },
+            "annotations": {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+        },
+        POLL_TOOL,
+    ]
+
+    # --- the agent's tools --------------------------------------------------------------------------------------------
+
+    def edit_knowledge_article(
+        self,
+        knowledge_base_id: str,
+        article_id: str,
+        content: str,
+        expected_version: str,
+        idempotency_key: str,
+        title: Optional[str] = None,
+    ) -> JSON:
+        """{citation, replayed}: the whole content replaced, and the title if one is given, or nothing at all.
+
+        Raises ToolError: not_found (also when no longer published), version_conflict, idempotency_key_reused.
+        """
+        self.require_granted(knowledge_base_id)
+        given = [knowledge_base_id, article_id, content, expected_version]
+        request = fingerprint("edit_knowledge_article", *given, *([] if title is None else [title]))
+        with self.write as db:
+            replay = self.replay(idempotency_key, request)
+            if replay is not None:
+                return replay
+            article = db.execute(
+                """SELECT number, title, updated_at FROM article
+                   WHERE knowledge_base_id = ? AND article_id = ? AND published""",
+                (knowledge_base_id, article_id),
+            ).fetchone()
+            if article is None:
+                raise not_found("article", article_id)
+            number, old_title, old_version = article
+            if expected_version != old_version and canonical_time(expected_version) != old_version:
+                raise ToolError(
+                    "version_conflict",
+                    message="the article has changed since expected_version; read it again, "
+                    "reapply your change to what is there now, and send it with the new version and a new key",
+                )
+            updated_at = later_time(self.clock(), old_version)
+            new_title = old_title if title is None else title
+            db.execute(
+                "UPDATE article SET title = ?, content = ?, updated_at = ? WHERE number = ?",
+                (new_title, content, updated_at, number),
+            )
+            event_type = "saved" if new_title == old_title else "retitled"
+            sequence = self.append_event(knowledge_base_id, event_type, article_id, updated_at)
+            result = {"citation": citation(knowledge_base_id, article_id, updated_at), "replayed": False}
+            self.record_key(idempotency_key, request, result, knowledge_base_id, sequence)
+        return result
+
+    def read_knowledge_article(self, knowledge_base_id: str, article_id: str) -> JSON:
+        """{citation, title, content} of a published article. Raises ToolError: not_found."""
+        self.require_granted(knowledge_base_id)
+        article = self.db.execute(
+            """SELECT title, content, updated_at FROM article
+               WHERE knowledge_base_id = ? AND article_id = ? AND published""",
+            (knowledge_base_id, article_id),
+        ).fetchone()
+        if article is None:
+            raise not_found("article", article_id)
+        title, content, updated_at = article
+        return {"citation": citation(knowledge_base_id, article_id, updated_at), "title": title, "content": content}
+
+    def search_knowledge_base(self, knowledge_base_id: str, query: str, limit: int = 5) -> JSON:
+        """{results: [{citation, title, snippet}, …]}, best first. Raises ToolError: not_found, busy.
+
+        Best is: most of the query's words found, then most of them in the title, then the oldest article. Our choice,
+        which the published figures fit: bm25 would reorder results whenever an article elsewhere is saved. Words match
+        whole, case and accents folded; all other characters only separate words.
+        """
+        base = self.require_resource(knowledge_base_id)
+        with self.read:
+            if not self.index_lag(knowledge_base_id):
+                return self.best_matches(knowledge_base_id, base, query, limit)
+        while True:
+            with self.write:
+                self.catch_up(knowledge_base_id)
+                if not self.index_lag(knowledge_base_id):
+                    return self.best_matches(knowledge_base_id, base, query, limit)
+
+    # --- what people do, not tools: every save is one transaction and one event ---------------------------------------
+
+    def create_knowledge_base(self, knowledge_base_id: str) -> None:
+        """Makes an empty one; does nothing if it is there. Raises ToolError: invalid_arguments, busy."""
+        check_arguments(PEOPLE, {"knowledge_base_id": knowledge_base_id})
+        with self.write as db:
+            db.execute(
+                """INSERT OR IGNORE INTO knowledge_base (knowledge_base_id, number)
+                   SELECT ?, coalesce(max(number), 0) + 1 FROM knowledge_base""",
+                (knowledge_base_id,),
+            )
+
+    def create_article(
+        self,
+        knowledge_base_id: str,
+        title: str,
+        content: str,
+        article_id: Optional[str] = None,
+        published: bool = True,
+    ) -> JSON:
+        """The new article's citation. An import may bring its own `article_id`; without one the store makes it.
+
+        Raises ToolError: not_found, invalid_arguments (also for an id that is taken), busy.
+        """
+        arguments = {"knowledge_base_id": knowledge_base_id, "title": title, "content": content}
+        check_arguments(PEOPLE, arguments if article_id is None else {**arguments, "article_id": article_id})
+        with self.write as db:
+            first = self.knowledge_base_number(knowledge_base_id) * NUMBERS
+            number: int = db.execute(
+                "SELECT coalesce(max(number), ?) + 1 FROM article WHERE number BETWEEN ? AND ?",
+                (first, first, first + NUMBERS - 1),
+            ).fetchone()[0]
+            identifier = f"a{number - first:06d}" if article_id is None else article_id
+            updated_at = later_time(self.clock())
+            try:
+                db.execute(
+                    """INSERT INTO article
+                       (number, knowledge_base_id, article_id, title, content, published, updated_at)
+                       VALUES (?, ?, ?, ?, ?, ?, ?)""",
+                    (number, knowledge_base_id, identifier, title, content, int(published), updated_at),
+                )
+            except sqlite3.IntegrityError as error:
+                raise ToolError("invalid_arguments", message=f"article_id {shown(identifier)} is taken") from error
+            self.append_event(knowledge_base_id, "created", identifier, updated_at)
+        return citation(knowledge_base_id, identifier, updated_at)
+
+    def save_article(self, knowledge_base_id: str, article_id: str, content: str, title: Optional[str] = None) -> JSON:
+        """The article's new citation after a person saved it, published or draft. Event: saved, or retitled."""
+        return self.save(knowledge_base_id, article_id, title=title, content=content)
+
+    def retitle_article(self, knowledge_base_id: str, article_id: str, title: str) -> JSON:
+        """The article's new citation. Event: retitled."""
+        return self.save(knowledge_base_id, article_id, title=title)
+
+    def publish_article(self, knowledge_base_id: str, article_id: str) -> JSON:
+        """The article's new citation. Event: published."""
+        return self.save(knowledge_base_id, article_id, published=1)
+
+    def unpublish_article(self, knowledge_base_id: str, article_id: str) -> JSON:
+        """The draft's new citation. Event: unpublished. Agents find the article gone from the next call on."""
+        return self.save(knowledge_base_id, article_id, published=0)
+
+    def save(
+        self,
+        knowledge_base_id: str,
+        article_id: str,
+        title: Optional[str] = None,
+        content: Optional[str] = None,
+        published: Optional[int] = None,
+    ) -> JSON:
+        """One save of what is given, the rest kept. Each save has a new version and an event, even if nothing differs.
+
+        Raises ToolError: not_found, invalid_arguments, busy.
+        """
+        given = {"knowledge_base_id": knowledge_base_id, "article_id": article_id, "title": title, "content": content}
+        check_arguments(PEOPLE, {name: value for name, value in given.items() if value is not None})
+        with self.write as db:
+            self.knowledge_base_number(knowledge_base_id)
+            article = db.execute(
+                """SELECT number, title, content, published, updated_at FROM article
+                   WHERE knowledge_base_id = ? AND article_id = ?""",
+                (knowledge_base_id, article_id),
+            ).fetchone()
+            if article is None:
+                raise not_found("article", article_id)
+            number, old_title, old_content, old_published, old_version = article
+            updated_at = later_time(self.clock(), old_version)
+            new_title = old_title if title is None else title
+            db.execute(
+                "UPDATE article SET title = ?, content = ?, published = ?, updated_at = ? WHERE number = ?",
+                (
+                    new_title,
+                    old_content if content is None else content,
+                    old_published if published is None else published,
+                    updated_at,
+                    number,
+                ),
+            )
+            if published is None:
+                event_type = "saved" if new_title == old_title else "retitled"
+            else:
+                event_type = "published" if published else "unpublished"
+            self.append_event(knowledge_base_id, event_type, article_id, updated_at)
+        return citation(knowledge_base_id, article_id, updated_at)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def require_resource(self, resource_id: str) -> int:
+        self.require_granted(resource_id)
+        return self.knowledge_base_number(resource_id)
+
+    def knowledge_base_number(self, knowledge_base_id: str) -> int:
+        row = self.db.execute(
+            "SELECT number FROM knowledge_base WHERE knowledge_base_id = ?", (knowledge_base_id,)
+        ).fetchone()
+        if row is None:
+            raise not_found("knowledge_base", knowledge_base_id)
+        number: int = row[0]
+        return number
+
+    # --- the index ----------------------------------------------------------------------------------------------------
+
+    def index_lag(self, knowledge_base_id: str) -> int:
+        """How many events the index has yet to follow."""
+        followed: int = self.db.execute(
+            "SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = ?", (knowledge_base_id,)
+        ).fetchone()[0]
+        return self.latest_sequence(knowledge_base_id) - followed
+
+    def catch_up(self, knowledge_base_id: str) -> None:
+        """Follows the log by at most CATCH_UP events. Used inside `with self.write:`."""
+        span = {"base": knowledge_base_id, "limit": CATCH_UP}
+        changed = """(
+            SELECT number FROM article WHERE knowledge_base_id = :base AND article_id IN (
+                SELECT subject_id FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base
+                AND sequence > (SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = :base)
+                ORDER BY sequence LIMIT :limit))"""
+        self.db.execute(f"DELETE FROM article_index WHERE rowid IN {changed}", span)
+        self.db.execute(
+            f"""INSERT INTO article_index (rowid, title, content)
+                SELECT number, title, content FROM article WHERE published AND number IN {changed}""",
+            span,
+        )
+        self.db.execute(
+            """UPDATE knowledge_base SET indexed_sequence = min(indexed_sequence + :limit, (
+                   SELECT max(sequence) FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base))
+               WHERE knowledge_base_id = :base""",
+            span,
+        )
+
+    def best_matches(self, knowledge_base_id: str, base: int, query: str, limit: int) -> JSON:
+        words = query_words(query)
+        rows = self.db.execute(
+            """
+            WITH word (phrase) AS (SELECT value FROM json_each(:phrases)),
+            hit (number, found, found_in_title) AS (
+                SELECT i.rowid, 1, 0 FROM word JOIN article_index AS i
+                    ON i.article_index MATCH word.phrase AND i.rowid BETWEEN :first AND :last
+                UNION ALL
+                SELECT i.rowid, 0, 1 FROM word JOIN article_index AS i
+                    ON i.article_index MATCH 'title : ' || word.phrase AND i.rowid BETWEEN :first AND :last
+            ),
+            best AS (
+                SELECT number, sum(found) AS words, sum(found_in_title) AS title_words FROM hit
+                GROUP BY number ORDER BY words DESC, title_words DESC, number LIMIT :limit
+            )
+            SELECT article_id, title, content, updated_at FROM best JOIN article USING (number)
+            ORDER BY words DESC, title_words DESC, number
+            """,
+            {
+                "phrases": json.dumps([f'"{word}"' for word in words]),
+                "first": base * NUMBERS,
+                "last": (base + 1) * NUMBERS - 1,
+                "limit": limit,
+            },
+        )
+        return {
+            "results": [
+                {
+                    "citation": citation(knowledge_base_id, article_id, updated_at),
+                    "title": title,
+                    "snippet": snippet(content, words),
+                }
+                for article_id, title, content, updated_at in rows
+            ]
+        }
+
+    # --- invariants ---------------------------------------------------------------------------------------------------
+
+    def invariants(self) -> List[Tuple[str, str]]:
+        return [
+            *super().invariants(),
+            (
+                "an article's version is that of its last event",
+                """WITH last (knowledge_base_id, article_id, sequence, version) AS (
+                       SELECT resource_id, subject_id, max(sequence), version FROM event
+                       WHERE resource_type = 'knowledge_base' GROUP BY resource_id, subject_id)
+                   SELECT knowledge_base_id, article_id, updated_at, version
+                   FROM article LEFT JOIN last USING (knowledge_base_id, article_id) WHERE updated_at IS NOT version""",
+            ),
+            (
+                "every knowledge-base event is about an article that exists",
+                """SELECT resource_id, sequence, subject_id FROM event WHERE resource_type = 'knowledge_base'
+                   AND NOT EXISTS (SELECT 1 FROM article
+                       WHERE knowledge_base_id = resource_id AND article_id = subject_id)""",
+            ),
+            (
+                "every recorded edit's result is its event",
+                """SELECT k.key FROM idempotency_key AS k JOIN event AS e USING (resource_type, resource_id, sequence)
+                   WHERE k.resource_type = 'knowledge_base' AND (
+                       json_extract(k.result, '$.citation.updated_at') IS NOT e.version
+                       OR json_extract(k.result, '$.citation.article_id') IS NOT e.subject_id)""",
+            ),
+            (
+                "the index holds the published articles as they are, but for those it has yet to follow",
+                """WITH waiting AS (
+                       SELECT resource_id, subject_id FROM event JOIN knowledge_base ON knowledge_base_id = resource_id
+                       WHERE resource_type = 'knowledge_base' AND sequence > indexed_sequence)
+                   SELECT a.knowledge_base_id, a.article_id
+                   FROM article AS a LEFT JOIN article_index AS i ON i.rowid = a.number
+                   WHERE ((a.published AND (i.title IS NOT a.title OR i.content IS NOT a.content))
+                          OR (NOT a.published AND i.rowid IS NOT NULL))
+                       AND (a.knowledge_base_id, a.article_id) NOT IN waiting
+                   UNION ALL
+                   SELECT 'no article', rowid FROM article_index WHERE rowid NOT IN (SELECT number FROM article)""",
+            ),
+        ]
+
+    def check(self) -> int:
+        try:
+            self.db.execute("INSERT INTO article_index (article_index) VALUES ('integrity-check')")
+        except sqlite3.DatabaseError as error:
+            raise CheckFailed(f"the index agrees with its own text: {error}") from error
+        return super().check() + 1
+
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def citation(knowledge_base_id: str, article_id: str, updated_at: str) -> JSON:
+    return {"knowledge_base_id": knowledge_base_id, "article_id": article_id, "updated_at": updated_at}
+
+
+def query_words(query: str) -> List[str]:
+    """The words of a query, each once. Combining accents stay with their letter; no full-text syntax survives."""
+    words = re.findall(r"[\w\u0300-\u036f]+", unicodedata.normalize("NFC", query))
+    return list({word.casefold(): word for word in words}.values())
+
+
+def snippet(content: str, words: List[str]) -> str:
+    """SNIPPET characters from the longest query word that stands in the content as written, else from its beginning."""
+    folded = content.lower()
+    for word in sorted(words, key=len, reverse=True):
+        start = folded.find(word.lower())
+        if start >= 0:
+            return content[start : start + SNIPPET]
+    return content[:SNIPPET]
