@@ -44,6 +44,7 @@ from arguments import (
     MAX_PROBLEMS,
     MAX_TEXT,
     ToolError,
+    integer_problem,
     json_problem,
     shown,
     shown_name,
@@ -82,7 +83,7 @@ class Schema:
         self.unique = frozenset(field["key"] for field in fields if field["is_unique"])
         self.related = {field["key"]: field["config"]["record_channel_id"] for field in fields_of(fields, "relation")}
         self.looked_up = [field["key"] for field in fields if field["is_unique"] or field["type"] == "relation"]
-        self.formulas = formulas_of(fields)
+        self.formulas = {field["key"]: formula_of(field, fields) for field in fields_of(fields, "formula")}
         # A formula changes from day to day without an edit, so a preview that is kept cannot show it.
         written = [field for field in fields if field["type"] != "formula"]
         self.preview_order = [field["key"] for field in sorted(written, key=lambda field: field["type"] != "select")]
@@ -105,21 +106,19 @@ class Schema:
         """
         if level == "terse":
             return ToolError("validation_failed")
-        failing = [field for field in self.fields if field["key"] in problems]
-        unknown = [key for key in problems if key not in self.checks][:MAX_PROBLEMS]
+        unknown = [key for key in problems if key not in self.checks]
+        failing = [field["key"] for field in self.fields if field["key"] in problems] + unknown[:MAX_PROBLEMS]
         if level == "field":
-            keys = [field["key"] for field in failing] + [shown_name(key) for key in unknown]
-            return ToolError("validation_failed", fields=[{"key": key} for key in keys])
-        listed = [
-            {"key": field["key"], "message": f"values.{field['key']} {problems[field['key']]}", **hint(field, level)}
-            for field in failing
-        ]
-        for key in unknown:
-            listed.append({"key": shown_name(key), "message": f"values.{shown_name(key)} {problems[key]}"})
+            return ToolError("validation_failed", fields=[{"key": shown_name(key)} for key in failing])
+        by_key = {field["key"]: field for field in self.fields}
+        listed = []
+        for key in failing:
+            message = f"values.{shown_name(key)} {problems[key]}"
+            listed.append({"key": shown_name(key), "message": message, **hint(by_key.get(key), level)})
         return ToolError("validation_failed", fields=listed)
 
     def preview(self, values: JSON) -> str:
-        """"status: new | ticket: BUG-1 | title: …" on one line: selects first, the rest in schema order, empties skipped.
+        """"status: new | ticket: BUG-1 | title: Login": one line, selects first, the rest in schema order, no empties.
 
         Strings as they are, anything else as JSON; formulas are left out.
         """
@@ -135,7 +134,7 @@ class Schema:
             if length > PREVIEW_LENGTH:
                 break
         line = " ".join(" | ".join(parts).split())
-        return line if len(line) <= PREVIEW_LENGTH else line[: PREVIEW_LENGTH - 1] + "…"
+        return line if len(line) <= PREVIEW_LENGTH else line[: PREVIEW_LENGTH - 1].rstrip() + "…"
 
     def complete(self, values: JSON, created_at: str, updated_at: str, today: date) -> JSON:
         """Every key of the schema with its value: null when empty, formulas computed.
@@ -150,7 +149,9 @@ class Schema:
         return whole
 
 
-def hint(field: JSON, level: str) -> JSON:
+def hint(field: Optional[JSON], level: str) -> JSON:
+    if field is None:
+        return {}
     if field["type"] in ("select", "multi_select"):
         options = field["config"]["options"]
         if level == "values":
@@ -238,7 +239,7 @@ def boolean_check(kind: str, config: JSON) -> Check:
 # control characters are excluded throughout.
 _EMAIL = re.compile(r'[^\s\x00-\x20\x7f@<>(),;:"\[\]\\]{1,64}@(?:[\w-]+\.)+[\w-]+')
 _PHONE = re.compile(r"\+?[\d .()-]+", re.ASCII)
-_URL = re.compile(r"https?://(?:[\w.~%-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:[/?#][^\s\x00-\x20\x7f]*)?", re.IGNORECASE)
+_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:[/?#][^\s\x00-\x20\x7f]*)?", re.IGNORECASE)
 
 
 def is_email(value: str) -> bool:
@@ -411,10 +412,10 @@ def field_problem(field: Any) -> Optional[str]:
 def config_problem(kind: str, config: JSON) -> Optional[str]:
     for name in ("max_length", "max_stars"):
         highest = {"max_length": MAX_TEXT, "max_stars": 100}[name]
-        if name in config and not (is_number(config[name]) and config[name] in range(1, highest + 1)):
-            return f"must have a {name} from 1 to {highest}, got {shown(config[name])}"
+        if name in config and integer_problem(config[name], {"minimum": 1, "maximum": highest}):
+            return f"must have an integer from 1 to {highest} as {name}, got {shown(config[name])}"
     low, high = bounds(kind, config)
-    if any(bound is not None and not is_number(bound) for bound in (low, high)):
+    if any(isinstance(bound, bool) or not isinstance(bound, (int, float, type(None))) for bound in (low, high)):
         return "must have numbers as min and max"
     if low is not None and high is not None and low > high:
         return f"must not have a min of {low} above its max of {high}"
@@ -445,16 +446,8 @@ def options_problem(options: Any) -> Optional[str]:
     return None
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def fields_of(fields: List[JSON], *types: str) -> List[JSON]:
     return [field for field in fields if field["type"] in types]
-
-
-def formulas_of(fields: List[JSON]) -> Dict[str, Formula]:
-    return {field["key"]: formula_of(field, fields) for field in fields_of(fields, "formula")}
 
 
 def formula_of(field: JSON, fields: List[JSON]) -> Formula:

@@ -11,9 +11,9 @@ Grammar
     product = factor {("*" | "/") factor}
     factor  = "-" factor | "(" sum ")" | number | field | "days_since(" date ")"
 
-Our choice, since the post names only `expression`: a formula is arithmetic and the age of a date, never Python. Anything
-that cannot be computed (a part is empty, a division by zero, a result no JSON number can hold) is null, because a
-reader of the item can do nothing about it.
+Our choice, since the post names only `expression`: a formula is arithmetic and the age of a date, never Python. What
+cannot be computed (a part is empty or no number, a division by zero, a result that JSON cannot hold) is null: whoever
+reads the item could do nothing about an error.
 """
 
 from __future__ import annotations
