@@ -237,7 +237,7 @@ class RecordChannels(ToolStore):
         """Raises ToolError("validation_failed") with every field that fails, in the detail that `refusal` says."""
         problems = schema.problems(values)
         for key in schema.looked_up:
-            if key in values and key not in problems and not is_empty(values[key]):
+            if values.get(key) is not None and key not in problems:
                 problem = self.clash(record_channel_id, item_id, schema, key, values[key])
                 if problem:
                     problems[key] = problem
@@ -249,7 +249,7 @@ class RecordChannels(ToolStore):
         related = schema.related.get(key)
         if related is not None and not self.item_is_there(related, value):
             return f"must be the id of an item in {related}, got {shown(value)}"
-        if key in schema.unique:
+        if key in schema.unique and not is_empty(value):
             owner = self.db.execute(
                 "SELECT item_id FROM record_unique WHERE record_channel_id = ? AND key = ? AND value = ?",
                 (record_channel_id, key, unique_form(value)),
@@ -389,6 +389,12 @@ class RecordChannels(ToolStore):
                        WHERE resource_type = 'record_channel' GROUP BY resource_id, subject_id) AS last
                    ON last.resource_id = item.record_channel_id AND last.subject_id = item.item_id
                    WHERE last.version IS NOT item.version OR (last.type = 'deleted') IS NOT item.deleted""",
+            ),
+            (
+                "every event is of an item that is there, deleted or not",
+                """SELECT resource_id, sequence, subject_id FROM event
+                   WHERE resource_type = 'record_channel' AND NOT EXISTS (
+                       SELECT 1 FROM record_item WHERE record_channel_id = resource_id AND item_id = subject_id)""",
             ),
             (
                 "an item's events are created, updated …, deleted, with versions 1, 2, 3, …",
