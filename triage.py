@@ -57,24 +57,14 @@ class Meant(NamedTuple):
 Intention = Dict[str, Meant]
 
 # Written out rather than looked up in the schema: this is the ground truth, and must not share the agent's mistakes.
-CHOICES = {
-    "status": (
-        Meant("Triaged", "triaged"),
-        Meant("In progress", "in_progress"),
-        Meant("Fixed", "fixed"),
-        Meant("Won't fix", "wont_fix"),
-    ),
-    "owner": (Meant("Aiko", "aiko"), Meant("Mika", "mika"), Meant("Ren", "ren")),
-    "severity": (Meant("S1 Critical", "s1"), Meant("S2 Major", "s2"), Meant("S3 Minor", "s3"), Meant("major", "s2")),
-    "points": (*(Meant(points, points) for points in (1, 2, 3, 5, 8, 13)), Meant(20, None)),
-    "area": (
-        Meant("Editor", "editor"),
-        Meant("Sync", "sync"),
-        Meant("Search", "search"),
-        Meant("Mobile app", "mobile_app"),
-        Meant("Billing", "billing"),
-    ),
+MEANINGS: Dict[str, Dict[Any, Any]] = {
+    "status": {"Triaged": "triaged", "In progress": "in_progress", "Fixed": "fixed", "Won't fix": "wont_fix"},
+    "owner": {"Aiko": "aiko", "Mika": "mika", "Ren": "ren"},
+    "severity": {"S1 Critical": "s1", "S2 Major": "s2", "S3 Minor": "s3", "major": "s2"},
+    "points": {1: 1, 2: 2, 3: 3, 5: 5, 8: 8, 13: 13, 20: None},
+    "area": {"Editor": "editor", "Sync": "sync", "Search": "search", "Mobile app": "mobile_app", "Billing": "billing"},
 }
+CHOICES = {key: [Meant(words, value) for words, value in said.items()] for key, said in MEANINGS.items()}
 FRIDAY = Meant("Friday", "2026-11-13")  # the one after TODAY
 
 
