@@ -16,14 +16,13 @@ Source: the first post ("La ricostruzione"). Shapes of results are ours, as thei
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
-import unicodedata
-from typing import List, Optional, Tuple
+import time
+from typing import Callable, Collection, List, Optional, Tuple
 
 from arguments import JSON, ToolError, canonical_time, check_arguments, not_found, shown
-from tool_store import POLL_TOOL, CheckFailed, ToolStore, fingerprint, later_time
+from article_index import INDEX_SCHEMA, NUMBERS, ArticleIndex, index_words
+from tool_store import POLL_TOOL, ToolStore, fingerprint, later_time
 
 TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
 CONTENT = {"type": "string"}
@@ -34,8 +33,6 @@ PEOPLE = {  # what people's methods take; checked as an agent's arguments are
 }
 
 SNIPPET = 120  # characters of an article that a search result shows
-CATCH_UP = 500  # articles that one transaction indexes, so that a long catch-up lets others write in between
-NUMBERS = 2**32  # article numbers kept for each knowledge base
 
 
 class KnowledgeBaseStore(ToolStore):
@@ -44,7 +41,7 @@ class KnowledgeBaseStore(ToolStore):
     resource_type = "knowledge_base"
     event_keys = ("article_id", "updated_at")
 
-    SCHEMA = """
+    SCHEMA = f"""
     CREATE TABLE IF NOT EXISTS knowledge_base (
         knowledge_base_id TEXT    PRIMARY KEY,
         number            INTEGER NOT NULL UNIQUE,
@@ -61,12 +58,7 @@ class KnowledgeBaseStore(ToolStore):
         updated_at        TEXT    NOT NULL CHECK (length(updated_at) = 27),
         UNIQUE (knowledge_base_id, article_id)
     );
-
-    -- Published articles, as last indexed; rowid = article.number. Case and accents are folded: "resume" finds "Résumé".
-    CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (
-        title, content, tokenize = "unicode61 remove_diacritics 2"
-    );
-    """
+    {INDEX_SCHEMA}"""
 
     TOOLS = [
         {
@@ -118,6 +110,16 @@ class KnowledgeBaseStore(ToolStore):
         },
         POLL_TOOL,
     ]
+
+    def __init__(
+        self,
+        path: str = ":memory:",
+        clock: Callable[[], float] = time.time,
+        granted: Optional[Collection[str]] = None,
+        timeout: float = 10.0,
+    ) -> None:
+        super().__init__(path, clock, granted, timeout)
+        self.index = ArticleIndex(self.db)
 
     # --- the agent's tools --------------------------------------------------------------------------------------------
 
@@ -189,13 +191,26 @@ class KnowledgeBaseStore(ToolStore):
         """
         base = self.require_resource(knowledge_base_id)
         with self.read:
-            if not self.index_lag(knowledge_base_id):
-                return self.best_matches(knowledge_base_id, base, query, limit)
+            if not self.index.lag(knowledge_base_id):
+                return self.results(knowledge_base_id, base, query, limit)
         while True:
             with self.write:
-                self.catch_up(knowledge_base_id)
-                if not self.index_lag(knowledge_base_id):
-                    return self.best_matches(knowledge_base_id, base, query, limit)
+                self.index.catch_up(knowledge_base_id)
+                if not self.index.lag(knowledge_base_id):
+                    return self.results(knowledge_base_id, base, query, limit)
+
+    def results(self, knowledge_base_id: str, base: int, query: str, limit: int) -> JSON:
+        words = list(dict.fromkeys(index_words(query)))
+        return {
+            "results": [
+                {
+                    "citation": citation(knowledge_base_id, article_id, updated_at),
+                    "title": title,
+                    "snippet": snippet(content, words),
+                }
+                for article_id, title, content, updated_at in self.index.best(base, words, limit)
+            ]
+        }
 
     # --- what people do, not tools: every save is one transaction and one event ---------------------------------------
 
@@ -317,73 +332,6 @@ class KnowledgeBaseStore(ToolStore):
         number: int = row[0]
         return number
 
-    # --- the index ----------------------------------------------------------------------------------------------------
-
-    def index_lag(self, knowledge_base_id: str) -> int:
-        """How many events the index has yet to follow."""
-        followed: int = self.db.execute(
-            "SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = ?", (knowledge_base_id,)
-        ).fetchone()[0]
-        return self.latest_sequence(knowledge_base_id) - followed
-
-    def catch_up(self, knowledge_base_id: str) -> None:
-        """Follows the log by at most CATCH_UP events. Used inside `with self.write:`."""
-        span = {"base": knowledge_base_id, "limit": CATCH_UP}
-        changed = """(
-            SELECT number FROM article WHERE knowledge_base_id = :base AND article_id IN (
-                SELECT subject_id FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base
-                AND sequence > (SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = :base)
-                ORDER BY sequence LIMIT :limit))"""
-        self.db.execute(f"DELETE FROM article_index WHERE rowid IN {changed}", span)
-        self.db.execute(
-            f"""INSERT INTO article_index (rowid, title, content)
-                SELECT number, title, content FROM article WHERE published AND number IN {changed}""",
-            span,
-        )
-        self.db.execute(
-            """UPDATE knowledge_base SET indexed_sequence = min(indexed_sequence + :limit, (
-                   SELECT max(sequence) FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base))
-               WHERE knowledge_base_id = :base""",
-            span,
-        )
-
-    def best_matches(self, knowledge_base_id: str, base: int, query: str, limit: int) -> JSON:
-        words = query_words(query)
-        rows = self.db.execute(
-            """
-            WITH word (phrase) AS (SELECT value FROM json_each(:phrases)),
-            hit (number, found, found_in_title) AS (
-                SELECT i.rowid, 1, 0 FROM word JOIN article_index AS i
-                    ON i.article_index MATCH word.phrase AND i.rowid BETWEEN :first AND :last
-                UNION ALL
-                SELECT i.rowid, 0, 1 FROM word JOIN article_index AS i
-                    ON i.article_index MATCH 'title : ' || word.phrase AND i.rowid BETWEEN :first AND :last
-            ),
-            best AS (
-                SELECT number, sum(found) AS words, sum(found_in_title) AS title_words FROM hit
-                GROUP BY number ORDER BY words DESC, title_words DESC, number LIMIT :limit
-            )
-            SELECT article_id, title, content, updated_at FROM best JOIN article USING (number)
-            ORDER BY words DESC, title_words DESC, number
-            """,
-            {
-                "phrases": json.dumps([f'"{word}"' for word in words]),
-                "first": base * NUMBERS,
-                "last": (base + 1) * NUMBERS - 1,
-                "limit": limit,
-            },
-        )
-        return {
-            "results": [
-                {
-                    "citation": citation(knowledge_base_id, article_id, updated_at),
-                    "title": title,
-                    "snippet": snippet(content, words),
-                }
-                for article_id, title, content, updated_at in rows
-            ]
-        }
-
     # --- invariants ---------------------------------------------------------------------------------------------------
 
     def invariants(self) -> List[Tuple[str, str]]:
@@ -410,26 +358,11 @@ class KnowledgeBaseStore(ToolStore):
                        json_extract(k.result, '$.citation.updated_at') IS NOT e.version
                        OR json_extract(k.result, '$.citation.article_id') IS NOT e.subject_id)""",
             ),
-            (
-                "the index holds the published articles as they are, but for those it has yet to follow",
-                """WITH waiting AS (
-                       SELECT resource_id, subject_id FROM event JOIN knowledge_base ON knowledge_base_id = resource_id
-                       WHERE resource_type = 'knowledge_base' AND sequence > indexed_sequence)
-                   SELECT a.knowledge_base_id, a.article_id
-                   FROM article AS a LEFT JOIN article_index AS i ON i.rowid = a.number
-                   WHERE ((a.published AND (i.title IS NOT a.title OR i.content IS NOT a.content))
-                          OR (NOT a.published AND i.rowid IS NOT NULL))
-                       AND (a.knowledge_base_id, a.article_id) NOT IN waiting
-                   UNION ALL
-                   SELECT 'no article', rowid FROM article_index WHERE rowid NOT IN (SELECT number FROM article)""",
-            ),
         ]
 
     def check(self) -> int:
-        try:
-            self.db.execute("INSERT INTO article_index (article_index) VALUES ('integrity-check')")
-        except sqlite3.DatabaseError as error:
-            raise CheckFailed(f"the index agrees with its own text: {error}") from error
+        """See ToolStore.check; the index is checked too."""
+        self.index.check()
         return super().check() + 1
 
 
@@ -438,12 +371,6 @@ class KnowledgeBaseStore(ToolStore):
 
 def citation(knowledge_base_id: str, article_id: str, updated_at: str) -> JSON:
     return {"knowledge_base_id": knowledge_base_id, "article_id": article_id, "updated_at": updated_at}
-
-
-def query_words(query: str) -> List[str]:
-    """The words of a query, each once. Combining accents stay with their letter; no full-text syntax survives."""
-    words = re.findall(r"[\w\u0300-\u036f]+", unicodedata.normalize("NFC", query))
-    return list({word.casefold(): word for word in words}.values())
 
 
 def snippet(content: str, words: List[str]) -> str:

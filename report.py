@@ -112,7 +112,8 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
 
 def measure(script: Script, seeds: Sequence[int], options: argparse.Namespace) -> Tuple[Counts, List[int]]:
     """The counts of all parts, summed over the seeds; the same whatever the number of processes."""
-    tasks = [(script.parts[part], seed, options) for seed in seeds for part in script.parts]
+    # Part by part, the longest first: so that no process is left alone with a long one at the end.
+    tasks = [(script.parts[part], seed, options) for part in script.parts for seed in seeds]
     return add_up(run_tasks(tasks, options.jobs)), list(seeds)
 
 

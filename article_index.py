@@ -1,0 +1,142 @@
+"""The index that a search reads: it follows the event log, as an agent does, and catches up at the next search.
+
+Glossary
+    word      letters and digits in a row, folded by `index_words`, the same for an article as for a query
+    number    an article's integer key; those of one knowledge base lie in one range, oldest first
+    followed  the sequence up to which the index has followed a knowledge base's event log
+    lag       how many events it has yet to follow; 0 means that it agrees with the articles
+
+Why so: keeping a full-text index in step inside every edit would make up most of what an edit costs (`make bench`).
+An edit writes its event anyway, and a search that finds the index behind brings it up to date in a transaction of its
+own. So an edit pays nothing for search, and a search still answers from the current text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import unicodedata
+from typing import List, Tuple
+
+from tool_store import CheckFailed
+
+CATCH_UP = 500  # events that one transaction follows, so that a long catch-up lets others write in between
+NUMBERS = 2**32  # article numbers kept for each knowledge base
+WORD = re.compile(r"[^\W_]+")
+
+INDEX_SCHEMA = """
+-- The words of published articles as last indexed; rowid = article.number. `index_words` has split and folded them,
+-- so the plain ascii tokenizer will do. detail = column keeps which words stand where, but not in which order.
+CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (title, content, tokenize = ascii, detail = column);
+"""
+
+
+class ArticleIndex:
+    """Over the tables `article`, `knowledge_base` and `event` of a KnowledgeBaseStore's database."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+
+    def lag(self, knowledge_base_id: str) -> int:
+        followed, latest = self.db.execute(
+            """SELECT indexed_sequence, (
+                   SELECT coalesce(max(sequence), 0) FROM event
+                   WHERE resource_type = 'knowledge_base' AND resource_id = knowledge_base_id)
+               FROM knowledge_base WHERE knowledge_base_id = ?""",
+            (knowledge_base_id,),
+        ).fetchone()
+        lag: int = latest - followed
+        return lag
+
+    def catch_up(self, knowledge_base_id: str) -> None:
+        """Follows the log by at most CATCH_UP events. Used inside `with store.write:`."""
+        span = {"base": knowledge_base_id, "events": CATCH_UP}
+        changed = self.db.execute(
+            """SELECT number, published, title, content FROM article
+               WHERE knowledge_base_id = :base AND article_id IN (
+                   SELECT subject_id FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base
+                   AND sequence > (SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = :base)
+                   ORDER BY sequence LIMIT :events)""",
+            span,
+        ).fetchall()
+        self.db.executemany("DELETE FROM article_index WHERE rowid = ?", [(number,) for number, *_ in changed])
+        self.db.executemany(
+            "INSERT INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
+            [(number, *indexed(title, content)) for number, published, title, content in changed if published],
+        )
+        # Each catch-up leaves a segment that every search would have to visit. Merging up to 16 pages of them here keeps
+        # searches quick and stays small; FTS5 by itself waits until it can merge a lot at once.
+        self.db.execute("INSERT INTO article_index (article_index, rank) VALUES ('merge', 16)")
+        self.db.execute(
+            """UPDATE knowledge_base SET indexed_sequence = min(indexed_sequence + :events, (
+                   SELECT max(sequence) FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base))
+               WHERE knowledge_base_id = :base""",
+            span,
+        )
+
+    def best(self, base: int, words: List[str], limit: int) -> List[Tuple[str, str, str, str]]:
+        """[(article_id, title, content, updated_at)]: most words found, then most in the title, then the oldest.
+
+        `base` is the knowledge base's number. A query of 200 characters has far fewer than 1,000 words, so 1,000 points
+        for a word found anywhere outweigh one point for each in the title; one sum is less work than two counts.
+        """
+        return self.db.execute(
+            """
+            WITH word (phrase) AS (SELECT value FROM json_each(:words)),
+            hit (number, points) AS (
+                SELECT i.rowid, 1000 FROM word JOIN article_index AS i
+                    ON i.article_index MATCH phrase AND i.rowid BETWEEN :first AND :last
+                UNION ALL
+                SELECT i.rowid, 1 FROM word JOIN article_index AS i
+                    ON i.article_index MATCH 'title : ' || phrase AND i.rowid BETWEEN :first AND :last
+            ),
+            best AS (
+                SELECT number, sum(points) AS score FROM hit GROUP BY number ORDER BY score DESC, number LIMIT :limit
+            )
+            SELECT article_id, title, content, updated_at FROM best JOIN article USING (number)
+            ORDER BY score DESC, number
+            """,
+            {
+                "words": json.dumps([f'"{word}"' for word in words]),
+                "first": base * NUMBERS,
+                "last": (base + 1) * NUMBERS - 1,
+                "limit": limit,
+            },
+        ).fetchall()
+
+    def check(self) -> None:
+        """Raises CheckFailed unless the index holds the published articles as they are, but for those in the lag."""
+        try:
+            self.db.execute("INSERT INTO article_index (article_index) VALUES ('integrity-check')")
+        except sqlite3.DatabaseError as error:
+            raise CheckFailed(f"the index does not agree with its own text: {error}") from error
+        lagging = self.db.execute(
+            """SELECT a.number FROM knowledge_base AS b JOIN event AS e JOIN article AS a
+                   ON e.resource_type = 'knowledge_base' AND e.resource_id = b.knowledge_base_id
+                   AND e.sequence > b.indexed_sequence
+                   AND a.knowledge_base_id = b.knowledge_base_id AND a.article_id = e.subject_id"""
+        )
+        waiting = {number for (number,) in lagging}
+        held = {number: text for number, *text in self.db.execute("SELECT rowid, title, content FROM article_index")}
+        for number, title, content in self.db.execute("SELECT number, title, content FROM article WHERE published"):
+            if held.pop(number, None) != indexed(title, content) and number not in waiting:
+                raise CheckFailed(f"the index does not hold article number {number} as it is")
+        if held.keys() - waiting:
+            raise CheckFailed(f"the index holds what is not published: numbers {sorted(held.keys() - waiting)[:5]}")
+
+
+def indexed(title: str, content: str) -> List[str]:
+    return [" ".join(index_words(title)), " ".join(index_words(content))]
+
+
+def index_words(text: str) -> List[str]:
+    """The words of a text or a query, folded: "Straße, RÉSUMÉ_2" is strasse, resume, 2.
+
+    Case, accents and compatibility forms are folded, and with the accents the vowel signs of scripts that write them as
+    marks. All but letters and digits separates words, so no full-text syntax is left of a query.
+    """
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text.casefold())
+        text = "".join([mark for mark in decomposed if unicodedata.category(mark)[0] != "M"])
+    return WORD.findall(text.casefold())
