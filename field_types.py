@@ -7,7 +7,7 @@ Glossary
     check     value -> problem
     problem   the end of a sentence that begins "values.<key>": "must be between 0 and 13, got 20"; None if it fits
     hint      what a refusal adds to the message: {"allowed": [...]}, or {"min", "max"} as far as they are set
-    values    {key: value} of one item; a key that is absent is empty
+    values    {key: value} of one item; an absent key is as empty as null
 
     type          config (required in capitals)      a valid value
     ------------  ---------------------------------  ----------------------------------------------------------------
@@ -288,7 +288,7 @@ def multi_select_check(kind: str, config: JSON) -> Check:
         for index, chosen in enumerate(value):
             if not isinstance(chosen, str) or chosen not in allowed:
                 return f"must be a list of option values, got {shown(chosen)} in it"
-            if index >= len(allowed) or chosen in value[:index]:
+            if chosen in value[:index]:
                 return f"must not name an option twice, got {shown(chosen)} again"
         return None
 

@@ -85,7 +85,7 @@ class RecordChannels(ToolStore):
         earlier_schemas   TEXT    NOT NULL,        -- … these: JSON {key: schema_version} of values left from before
         created_at        TEXT    NOT NULL,
         updated_at        TEXT    NOT NULL,
-        item_values       TEXT    NOT NULL,        -- JSON {key: value}; empty fields and formulas are absent
+        item_values       TEXT    NOT NULL,        -- JSON {key: value}; an absent key is as empty as null
         preview           TEXT    NOT NULL CHECK (length(preview) <= 120),
         deleted           INTEGER NOT NULL DEFAULT 0 CHECK (deleted IN (0, 1)),
         PRIMARY KEY (record_channel_id, item_id),
@@ -152,17 +152,11 @@ class RecordChannels(ToolStore):
                 "UPDATE record_channel SET schema_version = ? WHERE record_channel_id = ?",
                 (schema.version, record_channel_id),
             )
-            # The prepared schema is handed on, not looked up: `self.schema` would go on knowing it after a rollback.
             self.db.execute("DELETE FROM record_unique WHERE record_channel_id = ?", (record_channel_id,))
-            of_channel = "SELECT item_id FROM record_item WHERE record_channel_id = ? AND NOT deleted"
-            for (item_id,) in self.db.execute(of_channel, (record_channel_id,)).fetchall():
-                one = "SELECT item_values FROM record_item WHERE record_channel_id = ? AND item_id = ?"
-                values = json.loads(self.db.execute(one, (record_channel_id, item_id)).fetchone()[0])
-                self.db.execute(
-                    "UPDATE record_item SET preview = ? WHERE record_channel_id = ? AND item_id = ?",
-                    (schema.preview(values), record_channel_id, item_id),
-                )
-                self.claim_unique(record_channel_id, item_id, schema, values)
+            for (item_id,) in self.db.execute(
+                "SELECT item_id FROM record_item WHERE record_channel_id = ? AND NOT deleted", (record_channel_id,)
+            ).fetchall():
+                self.fit_to(schema, record_channel_id, item_id)
 
     def create_item(self, record_channel_id: str, values: JSON, item_id: Optional[str] = None) -> JSON:
         """{item_id, version}. An item that is not given an id is named after its place in the order: "item-000001".
@@ -177,16 +171,15 @@ class RecordChannels(ToolStore):
             position, new_id = self.place_of_new_item(record_channel_id, item_id)
             # A required field that was not sent is as empty as one that was sent as null.
             self.validate(record_channel_id, new_id, schema, {**dict.fromkeys(schema.required), **values})
-            written = {key: value for key, value in values.items() if value is not None}
             now = later_time(self.clock())
             self.db.execute(
                 """INSERT INTO record_item (record_channel_id, item_id, position, version, schema_version,
                        earlier_schemas, created_at, updated_at, item_values, preview)
                    VALUES (?, ?, ?, 1, ?, '{}', ?, ?, ?, ?)""",
                 (record_channel_id, new_id, position, schema.version, now, now,
-                 to_json(written), schema.preview(written)),
+                 to_json(values), schema.preview(values)),
             )  # fmt: skip
-            self.claim_unique(record_channel_id, new_id, schema, written)
+            self.claim_unique(record_channel_id, new_id, schema, values)
             self.append_event(record_channel_id, "created", new_id, 1)
             return {"item_id": new_id, "version": 1}
 
@@ -225,6 +218,20 @@ class RecordChannels(ToolStore):
             )
             self.append_event(record_channel_id, "deleted", item_id, item.version + 1)
 
+    def fit_to(self, schema: Schema, record_channel_id: str, item_id: str) -> None:
+        """Works an item's preview and claims out anew. The new schema is handed on rather than looked up, because
+        `self.schema` would go on knowing it after a rollback."""
+        row = self.db.execute(
+            "SELECT item_values FROM record_item WHERE record_channel_id = ? AND item_id = ?",
+            (record_channel_id, item_id),
+        ).fetchone()
+        values = json.loads(row[0])
+        self.db.execute(
+            "UPDATE record_item SET preview = ? WHERE record_channel_id = ? AND item_id = ?",
+            (schema.preview(values), record_channel_id, item_id),
+        )
+        self.claim_unique(record_channel_id, item_id, schema, values)
+
     def save_schema(self, record_channel_id: str, schema: Schema) -> None:
         self.db.execute(
             "INSERT INTO record_schema (record_channel_id, schema_version, fields) VALUES (?, ?, ?)",
@@ -259,9 +266,9 @@ class RecordChannels(ToolStore):
         return None
 
     def write_values(self, record_channel_id: str, item: Item, values: JSON, version: int, updated_at: str) -> None:
-        """Merges values into the item's own, and keeps preview and unique values in step. Null removes a value."""
+        """Merges values into the item's own, and keeps preview and unique values in step."""
         schema = item.schema
-        merged = {key: value for key, value in {**item.values, **values}.items() if value is not None}
+        merged = {**item.values, **values}
         self.db.execute(
             """UPDATE record_item SET version = ?, updated_at = ?, item_values = ?, preview = ?
                WHERE record_channel_id = ? AND item_id = ?""",

@@ -23,7 +23,8 @@ VALUES: Dict[str, Any] = {
               ["aiko", "aiko@example", "a b@example.com", "a@b@c.com", "@example.com", "a@.com", "a@example.com\n",
                "Aiko <aiko@example.com>", "a@" + "b." * 150 + "com", "x" * 65 + "@example.com", 5, ""]),
     "phone": ({}, ["+39 06 1234 5678", "(555) 010-0199", "5550100", "+1.555.010.0199"],
-              ["call me", "123", "1" * 16, "+39 06 1234 5678 x9", "++39 06 1234 5678", "٥٥٥٠١٠٠١", 5550100, ""]),
+              ["call me", "123", "1" * 16, "+39 06 1234 5678 x9", "++39 06 1234 5678", "٥٥٥٠١٠٠١",
+               "5550100" + " " * 40, 5550100, ""]),
     "url": ({}, ["https://example.com", "http://localhost:8080/a?b=c#d", "HTTPS://EXAMPLE.COM/à", "https://[::1]/"],
             ["example.com", "javascript:alert(1)", "ftp://example.com", "https://", "https:///a", "https://a b.com",
              "https://bank.com@evil.com/", "https://example.com/a b", "https://example.com\n",
@@ -68,6 +69,13 @@ class Types(RecordCase):
                     self.assertEqual(refused["key"], "it")
                     self.assertTrue(refused["message"].startswith("values.it "), refused)
                     self.assertLess(len(refused["message"]), 300)
+
+    def test_a_json_field_takes_nothing_that_is_not_json(self) -> None:
+        self.channel(field("it", "json"))
+        self.store.create_item("other", {}, "one")
+        hostile: List[Any] = [float("nan"), {"a": "\ud800"}, {1: 2}, 2**64, {"a": {1}}, [[[]] * 5000] * 3]
+        for value in hostile:
+            self.refused("invalid_arguments", self.store.update_item, "other", "one", {"it": value})
 
     def test_null_clears_a_field_of_every_type_but_formula(self) -> None:
         for kind, (config, valid, _) in VALUES.items():

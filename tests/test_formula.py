@@ -49,10 +49,25 @@ class Formulas(RecordCase):
         self.store.create_item("other", {"a": "five"}, "one")
         double = field("it", "formula", {"expression": "a * 2"})
         self.store.change_schema("other", [field("a", "number"), double])
+        self.store.create_item("other", {"a": 2}, "two")
+        self.assertEqual(self.read("two", "other")["values"], {"a": 2, "it": 4})
         self.assertEqual(self.read("one", "other")["values"], {"a": "five", "it": None})
         age = field("it", "formula", {"expression": "days_since(a)"})
         self.store.change_schema("other", [field("a", "date"), age])
         self.assertEqual(self.read("one", "other")["values"], {"a": "five", "it": None})
+
+    def test_true_is_no_number(self) -> None:
+        self.channel(field("a", "boolean"))
+        self.store.create_item("other", {"a": True}, "one")
+        self.store.change_schema("other", [field("a", "number"), field("it", "formula", {"expression": "a * 2"})])
+        self.assertIsNone(self.read("one", "other")["values"]["it"])
+
+    def test_a_field_that_becomes_a_formula_is_computed_and_leaves_the_preview(self) -> None:
+        self.channel(field("a", "number"), field("b", "number"))
+        self.store.create_item("other", {"a": 2, "b": 3}, "one")
+        self.store.change_schema("other", [field("a", "number"), field("b", "formula", {"expression": "a * 5"})])
+        self.assertEqual(self.read("one", "other")["values"], {"a": 2, "b": 10})
+        self.assertEqual(self.store.list_record_items("other")["items"][0]["preview"], "a: 2")
 
     def test_an_expression_that_is_none_is_refused(self) -> None:
         expressions = (

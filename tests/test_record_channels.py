@@ -22,6 +22,11 @@ class People(RecordCase):
             [("created", 1), ("updated", 2), ("deleted", 3)],
         )
 
+    def test_updated_at_never_runs_back_with_the_clock(self) -> None:
+        self.now -= 3600
+        self.store.update_item("bugs", "bug-1", {"points": 3})
+        self.assertEqual(self.read()["updated_at"], "2026-11-08T09:00:00.000001Z")
+
     def test_an_item_without_a_name_is_named_after_its_place(self) -> None:
         self.assertEqual(self.store.create_item("bugs", {**BUG, "ticket": "2"})["item_id"], "item-000002")
 
@@ -150,6 +155,18 @@ class Schemas(RecordCase):
         self.edit({"points": 4}, version=3)
         self.store.check()
         self.assertEqual(self.read()["values"]["points"], 4)
+
+    def test_each_value_is_held_against_the_schema_it_was_written_under(self) -> None:
+        self.edit({"points": 13})
+        wider = [{**one, "config": {"min": 0, "max": 20}} if one["key"] == "points" else one for one in BUGS]
+        self.store.change_schema("bugs", wider)
+        self.edit({"points": 20}, version=2)
+        self.store.check()
+        self.store.change_schema("bugs", BUGS)
+        self.edit({"owner": "ren"}, version=3)
+        self.edit({"owner": "mika"}, version=4)
+        self.store.check()
+        self.assertEqual(self.read()["values"]["points"], 20)
 
     def test_a_removed_fields_value_comes_back_with_the_field(self) -> None:
         self.edit({"severity": "s2"})
