@@ -68,6 +68,13 @@ def is_empty(value: Any) -> bool:
     return value is None or value == "" or value == []
 
 
+def unique_form(value: Any) -> str:
+    """The text under which a unique value is claimed: 5 and 5.0 are one number, and keys have no order."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return canonical_json(value)
+
+
 class Schema:
     """One version of a channel's schema, prepared. Immutable. Raises ToolError("invalid_arguments") if it is unfit."""
 

@@ -20,10 +20,11 @@ import json
 import sqlite3
 import time
 from datetime import date, datetime, timezone
-from typing import Any, Callable, Collection, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from arguments import JSON, ToolError, check_arguments, not_found, shown
-from field_types import Schema, canonical_json, is_empty, to_json
+from field_types import Schema, is_empty, to_json, unique_form
+from record_check import INVARIANTS, broken_items, broken_keys
 from tool_store import CheckFailed, ToolStore, later_time
 
 REFUSAL_LEVELS = ("terse", "field", "values", "labels")
@@ -386,88 +387,19 @@ class RecordChannels(ToolStore):
     # --- the store checks itself --------------------------------------------------------------------------------------
 
     def invariants(self) -> List[Tuple[str, str]]:
-        return [
-            *super().invariants(),
-            (
-                "an item's version is that of its last event, and it is deleted if that event says so",
-                """SELECT item.record_channel_id, item.item_id, item.version, last.version, last.type
-                   FROM record_item AS item LEFT JOIN (
-                       SELECT resource_id, subject_id, version, type, max(sequence) FROM event
-                       WHERE resource_type = 'record_channel' GROUP BY resource_id, subject_id) AS last
-                   ON last.resource_id = item.record_channel_id AND last.subject_id = item.item_id
-                   WHERE last.version IS NOT item.version OR (last.type = 'deleted') IS NOT item.deleted""",
-            ),
-            (
-                "every event is of an item that is there, deleted or not",
-                """SELECT resource_id, sequence, subject_id FROM event
-                   WHERE resource_type = 'record_channel' AND NOT EXISTS (
-                       SELECT 1 FROM record_item WHERE record_channel_id = resource_id AND item_id = subject_id)""",
-            ),
-            (
-                "an item's events are created, updated …, deleted, with versions 1, 2, 3, …",
-                """SELECT resource_id, subject_id, version, type FROM (
-                       SELECT *, row_number() OVER each AS n, count(*) OVER (PARTITION BY resource_id, subject_id) AS of
-                       FROM event WHERE resource_type = 'record_channel'
-                       WINDOW each AS (PARTITION BY resource_id, subject_id ORDER BY sequence))
-                   WHERE version <> n OR (type = 'created') <> (n = 1) OR (type = 'deleted' AND n < of)""",
-            ),
-        ]
+        return [*super().invariants(), *INVARIANTS]
 
     def check(self) -> int:
-        """Adds to ToolStore.check what needs Python to tell."""
+        """Adds to ToolStore.check what takes Python to tell, over one snapshot while others go on writing."""
         checked = super().check()
-        self.db.execute("BEGIN")  # one snapshot, while others go on writing
+        self.db.execute("BEGIN")
         try:
-            broken = [*self.broken_items(), *self.broken_keys()]
+            broken = [*broken_items(self.db, self.schema), *broken_keys(self.db)]
         finally:
             self.db.execute("COMMIT")
         if broken:
             raise CheckFailed("; ".join(broken[:5]))
         return checked + 4
-
-    def broken_items(self) -> Iterator[str]:
-        """Values that do not fit the schema they were checked against, wrong previews, wrong claims to unique values.
-
-        A relation's item is not looked for: it may have been deleted since.
-        """
-        claims = set(self.db.execute("SELECT record_channel_id, key, value, item_id FROM record_unique"))
-        rows = self.db.execute(
-            """SELECT record_channel_id, item_id, item_values, item.schema_version, earlier_schemas, preview,
-                   channel.schema_version
-               FROM record_item AS item JOIN record_channel AS channel USING (record_channel_id) WHERE NOT deleted"""
-        )
-        for channel_id, item_id, text, checked_by, earlier_text, preview, current in rows:
-            try:
-                values, earlier = dict(json.loads(text)), dict(json.loads(earlier_text))
-            except (TypeError, ValueError):
-                yield f"{item_id} in {channel_id}: values are not a JSON object"
-                continue
-            for key, value in values.items():
-                schema_version = earlier.get(key, checked_by)
-                problem = self.schema(channel_id, schema_version).problems({key: value}).get(key)
-                if problem:
-                    yield f"{item_id} in {channel_id}: values.{key} {problem} (schema version {schema_version})"
-            schema = self.schema(channel_id, current)
-            if preview != schema.preview(values):
-                yield f"{item_id} in {channel_id}: the preview is not that of its values"
-            for key in schema.unique & values.keys():
-                claim = (channel_id, key, unique_form(values[key]), item_id)
-                if not is_empty(values[key]) and claim not in claims:
-                    yield f"{item_id} in {channel_id}: its claim to the unique values.{key} is missing"
-                claims.discard(claim)
-        for channel_id, key, _, item_id in claims:
-            yield f"{item_id} in {channel_id}: claims a unique values.{key} that it does not have"
-
-    def broken_keys(self) -> Iterator[str]:
-        """Keys whose result is not what their event says."""
-        for key, text, channel_id, item_id, version in self.db.execute(
-            """SELECT key, result, resource_id, subject_id, version
-               FROM idempotency_key JOIN event USING (resource_type, resource_id, sequence)
-               WHERE resource_type = 'record_channel'"""
-        ):
-            result = json.loads(text)
-            if [result[name] for name in ("record_channel_id", "item_id", "version")] != [channel_id, item_id, version]:
-                yield f"key {shown(key)}: its result is not that of its event"
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
@@ -483,10 +415,3 @@ def earlier_schemas(item: Item, sent: JSON) -> str:
     earlier = json.loads(item.earlier_schemas)
     kept = {key: earlier.get(key, item.checked_by) for key in item.values if key not in sent}
     return json.dumps({key: version for key, version in kept.items() if version != item.schema.version})
-
-
-def unique_form(value: Any) -> str:
-    """The text under which a unique value is claimed: 5 and 5.0 are one number, and keys have no order."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return canonical_json(value)

@@ -1,0 +1,90 @@
+"""What must hold in a database of record channels, and how a check finds where it does not.
+
+Glossary
+    invariant   (what must hold, a query whose rows are the violations)
+    claim       a row of record_unique: (channel, key, canonical JSON, item): the item has this value of a unique field
+
+Four things take Python to tell, since SQL does not know what fits a field: the last two functions yield a sentence for
+each violation.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Callable, Iterator, List, Tuple
+
+from arguments import shown
+from field_types import Schema, is_empty, unique_form
+
+INVARIANTS: List[Tuple[str, str]] = [
+    (
+        "an item's version is that of its last event, and it is deleted if that event says so",
+        """SELECT item.record_channel_id, item.item_id, item.version, last.version, last.type
+           FROM record_item AS item LEFT JOIN (
+               SELECT resource_id, subject_id, version, type, max(sequence) FROM event
+               WHERE resource_type = 'record_channel' GROUP BY resource_id, subject_id) AS last
+           ON last.resource_id = item.record_channel_id AND last.subject_id = item.item_id
+           WHERE last.version IS NOT item.version OR (last.type = 'deleted') IS NOT item.deleted""",
+    ),
+    (
+        "every event is of an item that is there, deleted or not",
+        """SELECT resource_id, sequence, subject_id FROM event
+           WHERE resource_type = 'record_channel' AND NOT EXISTS (
+               SELECT 1 FROM record_item WHERE record_channel_id = resource_id AND item_id = subject_id)""",
+    ),
+    (
+        "an item's events are created, updated …, deleted, with versions 1, 2, 3, …",
+        """SELECT resource_id, subject_id, version, type FROM (
+               SELECT *, row_number() OVER each AS n, count(*) OVER (PARTITION BY resource_id, subject_id) AS of
+               FROM event WHERE resource_type = 'record_channel'
+               WINDOW each AS (PARTITION BY resource_id, subject_id ORDER BY sequence))
+           WHERE version <> n OR (type = 'created') <> (n = 1) OR (type = 'deleted' AND n < of)""",
+    ),
+]
+
+
+def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]) -> Iterator[str]:
+    """Values that do not fit the schema they were checked against, wrong previews, wrong claims to unique values.
+
+    A relation's item is not looked for: it may have been deleted since.
+    """
+    claims = set(db.execute("SELECT record_channel_id, key, value, item_id FROM record_unique"))
+    rows = db.execute(
+        """SELECT record_channel_id, item_id, item_values, item.schema_version, earlier_schemas, preview,
+               channel.schema_version
+           FROM record_item AS item JOIN record_channel AS channel USING (record_channel_id) WHERE NOT deleted"""
+    )
+    for channel_id, item_id, text, checked_by, earlier_text, preview, current in rows:
+        try:
+            values, earlier = dict(json.loads(text)), dict(json.loads(earlier_text))
+        except (TypeError, ValueError):
+            yield f"{item_id} in {channel_id}: values are not a JSON object"
+            continue
+        for key, value in values.items():
+            schema_version = earlier.get(key, checked_by)
+            problem = schema_of(channel_id, schema_version).problems({key: value}).get(key)
+            if problem:
+                yield f"{item_id} in {channel_id}: values.{key} {problem} (schema version {schema_version})"
+        schema = schema_of(channel_id, current)
+        if preview != schema.preview(values):
+            yield f"{item_id} in {channel_id}: the preview is not that of its values"
+        for key in schema.unique & values.keys():
+            claim = (channel_id, key, unique_form(values[key]), item_id)
+            if not is_empty(values[key]) and claim not in claims:
+                yield f"{item_id} in {channel_id}: its claim to the unique values.{key} is missing"
+            claims.discard(claim)
+    for channel_id, key, _, item_id in claims:
+        yield f"{item_id} in {channel_id}: claims a unique values.{key} that it does not have"
+
+
+def broken_keys(db: sqlite3.Connection) -> Iterator[str]:
+    """Keys whose result is not what their event says."""
+    for key, text, channel_id, item_id, version in db.execute(
+        """SELECT key, result, resource_id, subject_id, version
+           FROM idempotency_key JOIN event USING (resource_type, resource_id, sequence)
+           WHERE resource_type = 'record_channel'"""
+    ):
+        result = json.loads(text)
+        if [result[name] for name in ("record_channel_id", "item_id", "version")] != [channel_id, item_id, version]:
+            yield f"key {shown(key)}: its result is not that of its event"
