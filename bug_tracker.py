@@ -39,12 +39,19 @@ def tracker(
     return store
 
 
-@lru_cache(maxsize=2)
+_filled: Dict[Tuple[int, int], RecordStore] = {}
+
+
 def filled(seed: int, count: int) -> RecordStore:
-    """Kept and copied, because filling a store takes longer than what most parts of the scripts then do with it."""
-    store = RecordStore(clock=Clock(NOW - OPENED_EVERY * count, step=OPENED_EVERY))
-    fill(store, new_bugs(seed, count))
-    return store
+    """The last one is kept and copied: to fill a store takes longer than what most parts of the scripts do with it."""
+    if (seed, count) not in _filled:
+        for store in _filled.values():
+            store.close()
+        _filled.clear()
+        store = RecordStore(clock=Clock(NOW - OPENED_EVERY * count, step=OPENED_EVERY))
+        fill(store, new_bugs(seed, count))
+        _filled[seed, count] = store
+    return _filled[seed, count]
 
 
 def fill(store: RecordStore, bugs: Iterable[Bug]) -> None:

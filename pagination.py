@@ -2,7 +2,7 @@
 
 Glossary
     page       at most 50 previews, newest first, and the schema
-    walk       a whole pass over the pages; people change the channel after each page but the last
+    walk       a whole pass over the pages; people change the channel before each page but the first
     paging     how the next page is named: offset (so many items from the top) or before_id (older than this item)
     catch-up   finding what changed since the last walk, as {item_id: created, updated or deleted}
     model      the simulation's own list of the channel's items, kept apart from the store: the ground truth
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -52,16 +53,16 @@ def list_page(store: RecordStore, limit: int, before_id: Optional[str] = None) -
 
 def weigh_page(seed: int, options: argparse.Namespace) -> Counts:
     """The newest page, and each of its items read in full."""
-    store = tracker(seed, options.items)
     opened = dict(new_bugs(seed, options.items))
     truth = GroundTruth()
-    page = list_page(store, options.page)
-    full = 0
-    for item in page["items"]:
-        read = store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item["item_id"]})
-        truth.equal(READ_CHECK, read["values"]["description"], opened[item["item_id"]]["description"])
-        full += size(read)
-    truth.equal(STORE_CHECK, store.check() > 0, True)
+    with closing(tracker(seed, options.items)) as store:
+        page = list_page(store, options.page)
+        full = 0
+        for item in page["items"]:
+            read = store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item["item_id"]})
+            truth.equal(READ_CHECK, read["values"]["description"], opened[item["item_id"]]["description"])
+            full += size(read)
+        truth.equal(STORE_CHECK, store.check() > 0, True)
     return {
         "page.items": len(page["items"]),
         "page.bytes": size(page),
@@ -121,29 +122,27 @@ def walk(change: str, paging: str, seed: int, options: argparse.Namespace) -> Co
     """
     if options.changes >= options.page:
         raise ValueError(f"--changes must be smaller than --page, got {options.changes} and {options.page}")
-    store = tracker(seed, options.items)
     model = Model([item_id for item_id, _ in new_bugs(seed, options.items)])
     at_start = list(model.items)
     people = rng(seed, change)
     truth = GroundTruth()
     reads: List[str] = []
     pages, position = 0, None
-    while True:
-        page, next_position = PAGINGS[paging](store, options.page, position)
-        truth.equal(PAGE_CHECK, page, model.page(options.page, position))
-        pages += 1
-        reads += page
-        position = next_position
-        if position is None:
-            break
-        for _ in range(options.changes):
-            if change == "inserts":
-                open_bug(store, model, seed)
-            else:
-                delete_one_read(store, model, reads, people)
+    with closing(tracker(seed, options.items)) as store:
+        while pages == 0 or position is not None:
+            for _ in range(options.changes if pages else 0):
+                if change == "inserts":
+                    open_bug(store, model, seed)
+                else:
+                    delete_one_read(store, model, reads, people)
+            page, next_position = PAGINGS[paging](store, options.page, position)
+            truth.equal(PAGE_CHECK, page, model.page(options.page, position))
+            pages += 1
+            reads += page
+            position = next_position
+        truth.equal(STORE_CHECK, store.check() > 0, True)
     if paging == "before_id":
         truth.equal(CURSOR_CHECK, reads, at_start)
-    truth.equal(STORE_CHECK, store.check() > 0, True)
     return {
         f"{change}.{paging}.pages": pages,
         f"{change}.{paging}.item_reads": len(reads),
@@ -177,26 +176,19 @@ def catch_up(seed: int, options: argparse.Namespace) -> Counts:
     """
     if options.edited + options.deleted > options.channel:
         raise ValueError(f"--edited and --deleted are together more than the {options.channel} items of --channel")
-    store = tracker(seed, options.channel)
     model = Model([item_id for item_id, _ in new_bugs(seed, options.channel)])
-    saved_sequence = poll(store, 0, 1)["latest_sequence"]  # before the walk: what changes meanwhile comes up again
-    versions = {item["item_id"]: item["version"] for page in all_pages(store, options.page) for item in page["items"]}
-    changed = people_at_work(store, model, seed, options)
     truth = GroundTruth()
-
-    pages = all_pages(store, options.page)
-    listed = {item["item_id"]: item["version"] for page in pages for item in page["items"]}
-    found = {item_id: "deleted" for item_id in versions if item_id not in listed}
-    for item_id, version in listed.items():
-        if version != versions.get(item_id):
-            found[item_id] = "updated" if item_id in versions else "created"
+    with closing(tracker(seed, options.channel)) as store:
+        saved_sequence = poll(store, 0, 1)["latest_sequence"]  # before the pass: what changes meanwhile comes up again
+        versions = versions_in(all_pages(store, options.page))
+        changed = people_at_work(store, model, seed, options)
+        pages = all_pages(store, options.page)
+        polls = all_events(store, saved_sequence)
+        truth.equal(STORE_CHECK, store.check() > 0, True)
+    found = compared(versions, versions_in(pages))
     truth.equal(RELIST_CHECK, found, changed)
-
-    polls = all_events(store, saved_sequence)
     polled = {event["item_id"]: event["type"] for answer in polls for event in answer["events"]}
     truth.equal(POLL_CHECK, polled, changed)
-
-    truth.equal(STORE_CHECK, store.check() > 0, True)
     return {
         "catchup.changed": len(changed),
         "catchup.relist.calls": len(pages),
@@ -227,6 +219,20 @@ def people_at_work(store: RecordStore, model: Model, seed: int, options: argpars
             store.delete_item(CHANNEL, chosen)
             model.items.remove(chosen)
     return changed
+
+
+def versions_in(pages: Sequence[JSON]) -> Dict[str, int]:
+    """{item_id: version}"""
+    return {item["item_id"]: item["version"] for page in pages for item in page["items"]}
+
+
+def compared(before: Mapping[str, int], now: Mapping[str, int]) -> Dict[str, str]:
+    """{item_id: created, updated or deleted}, as two sets of versions tell."""
+    found = {item_id: "deleted" for item_id in before if item_id not in now}
+    for item_id, version in now.items():
+        if version != before.get(item_id):
+            found[item_id] = "updated" if item_id in before else "created"
+    return found
 
 
 def all_pages(store: RecordStore, limit: int) -> List[JSON]:

@@ -23,6 +23,7 @@ import platform
 import sqlite3
 import statistics
 import time
+from contextlib import closing
 from datetime import date, timedelta
 from functools import partial
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
@@ -214,22 +215,14 @@ def edit_arguments(item_id: str, values: JSON, version: int, key: str) -> JSON:
 
 def run(reads_schema: bool, level: str, seed: int, options: argparse.Namespace) -> Counts:
     bugs = new_bugs(seed, options.items)
-    store = tracker(seed, options.items, level)
     meant = intentions(seed, bugs)
-    agent = Triager(store, reads_schema)
     words = {item_id: {key: said.words for key, said in intention.items()} for item_id, intention in meant.items()}
-    handed = agent.triage_all(words)
-    before, after = values_read(bugs), all_values(store, bugs)
     truth = GroundTruth()
-    saved = 0
-    for item_id, intention in meant.items():
-        impossible = {key for key, said in intention.items() if said.value is None}
-        written = {key: said.value for key, said in intention.items() if key not in handed[item_id]}
-        truth.equal(REFUSED_CHECK, impossible & written.keys(), set())
-        truth.equal(SAVED_CHECK, {key: after[item_id][key] for key in written}, written)
-        truth.equal(REST_CHECK, without(after[item_id], written), without(before[item_id], written))
-        saved += len(written)
-    truth.equal(STORE_CHECK, store.check() > 0, True)
+    with closing(tracker(seed, options.items, level)) as store:
+        agent = Triager(store, reads_schema)
+        handed = agent.triage_all(words)
+        saved = fields_saved(meant, handed, values_read(bugs), all_values(store, bugs), truth)
+        truth.equal(STORE_CHECK, store.check() > 0, True)
     name = run_name(reads_schema, level)
     return {
         f"{name}.saved": saved,
@@ -238,6 +231,25 @@ def run(reads_schema: bool, level: str, seed: int, options: argparse.Namespace) 
         f"{name}.items": len(bugs),
         **truth.counts(),
     }
+
+
+def fields_saved(
+    meant: Mapping[str, Intention],
+    handed: Mapping[str, List[str]],
+    before: Mapping[str, JSON],
+    after: Mapping[str, JSON],
+    truth: GroundTruth,
+) -> int:
+    """How many of the intended fields the store holds after the run, each held against what was meant."""
+    saved = 0
+    for item_id, intention in meant.items():
+        impossible = {key for key, said in intention.items() if said.value is None}
+        written = {key: said.value for key, said in intention.items() if key not in handed[item_id]}
+        truth.equal(REFUSED_CHECK, impossible & written.keys(), set())
+        truth.equal(SAVED_CHECK, {key: after[item_id][key] for key in written}, written)
+        truth.equal(REST_CHECK, after[item_id], {**before[item_id], **written})
+        saved += len(written)
+    return saved
 
 
 def run_name(reads_schema: bool, level: str) -> str:
@@ -253,10 +265,6 @@ def read(store: RecordStore, item_id: str) -> JSON:
     return store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item_id})
 
 
-def without(values: JSON, keys: Mapping[str, Any]) -> JSON:
-    return {key: value for key, value in values.items() if key not in keys}
-
-
 # --- the version check -----------------------------------------------------------------------------------------------
 
 STRATEGIES = ("read_version", "fresh_version")
@@ -270,16 +278,16 @@ def version_check(seed: int, options: argparse.Namespace) -> Counts:
     counts: Counts = {"versions.edits": len(bugs)}
     truth = GroundTruth()
     for strategy in STRATEGIES:
-        store = tracker(seed, options.items)
-        in_conflict = {item_id for item_id, _ in bugs if triaged_late(store, item_id, strategy, item_id in moved)}
-        after = all_values(store, bugs)
+        with closing(tracker(seed, options.items)) as store:
+            in_conflict = {item_id for item_id, _ in bugs if triaged_late(store, item_id, strategy, item_id in moved)}
+            after = all_values(store, bugs)
+            truth.equal(STORE_CHECK, store.check() > 0, True)
         overwritten = {item_id for item_id in moved if after[item_id]["status"] != "in_progress"}
         agent_last = strategy == "fresh_version"
         truth.equal(MOVED_CHECK, in_conflict, set() if agent_last else moved)
         for item_id, _ in bugs:
             status = "in_progress" if item_id in moved and not agent_last else "triaged"
             truth.equal(END_CHECK, (after[item_id]["status"], after[item_id]["severity"]), (status, "s2"))
-        truth.equal(STORE_CHECK, store.check() > 0, True)
         counts[f"versions.{strategy}.conflicts"] = len(in_conflict)
         counts[f"versions.{strategy}.overwritten"] = len(overwritten)
     return {**counts, **truth.counts()}
@@ -346,15 +354,15 @@ def timing() -> str:
 
 def median_edit_us(store_class: Type[RecordStore]) -> float:
     meant = list(intentions(1, new_bugs(1, 200)).items())
-    store = tracker(1, 200, store_class=store_class)
     times = []
-    for turn in range(TIMED_EDITS):
-        item_id, intention = meant[turn % len(meant)]
-        values = {key: 13 if said.value is None else said.value for key, said in intention.items()}
-        arguments = edit_arguments(item_id, values, 1 + turn // len(meant), f"edit {turn}")
-        begin = time.perf_counter_ns()
-        store.call("edit_record_item", arguments)
-        times.append(time.perf_counter_ns() - begin)
+    with closing(tracker(1, 200, store_class=store_class)) as store:
+        for turn in range(TIMED_EDITS):
+            item_id, intention = meant[turn % len(meant)]
+            values = {key: 13 if said.value is None else said.value for key, said in intention.items()}
+            arguments = edit_arguments(item_id, values, 1 + turn // len(meant), f"edit {turn}")
+            begin = time.perf_counter_ns()
+            store.call("edit_record_item", arguments)
+            times.append(time.perf_counter_ns() - begin)
     return statistics.median(times) / 1000
 
 
@@ -421,16 +429,10 @@ def version_table(found: Figures, published: Mapping[str, Any], options: argpars
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", type=report.whole(1, 5_000), default=200, help="New items a seed (default: 200)")
-    parser.add_argument(
-        "--moved-one-in",
-        type=report.whole(1, 1_000),
-        default=8,
-        metavar="N",
-        help="a person moves 1 item in N, each by chance, during the version check (default: 8)",
-    )
-    parser.add_argument(
-        "--timing", nargs="?", action=Timing, metavar="FILE", help="measure the cost of validation instead"
-    )
+    moved_help = "a person moves 1 item in N, each by chance, during the version check (default: 8)"
+    parser.add_argument("--moved-one-in", type=report.whole(1, 1_000), default=8, metavar="N", help=moved_help)
+    timing_help = "measure the cost of validation instead, to a file or to standard output"
+    parser.add_argument("--timing", nargs="?", action=Timing, metavar="FILE", help=timing_help)
 
 
 SCRIPT = report.Script(

@@ -2,6 +2,7 @@
 
 import json
 import unittest
+from typing import Any
 
 import bug_tracker
 from arguments import ToolError
@@ -21,13 +22,20 @@ PUBLISHED_REFUSAL = (
 )
 
 
-class TheSchema(unittest.TestCase):
+class TrackerCase(unittest.TestCase):
+    def tracker(self, *arguments: Any) -> RecordStore:
+        store = tracker(*arguments)
+        self.addCleanup(store.close)
+        return store
+
+
+class TheSchema(TrackerCase):
     def test_it_has_the_eleven_fields_of_the_post_in_its_order(self) -> None:
         keys = "ticket title description status owner severity points area due reporter age_days"
         self.assertEqual([field["key"] for field in FIELDS], keys.split())
 
     def test_the_published_refusal_comes_out_byte_for_byte(self) -> None:
-        store = tracker(1, 1, "values")
+        store = self.tracker(1, 1, "values")
         (item_id, _), = new_bugs(1, 1)
         values = {"status": "In progress", "owner": "Aiko", "points": 20, "due": "Friday", "age_days": 3}
         with self.assertRaises(ToolError) as refused:
@@ -65,9 +73,9 @@ class TheBugs(unittest.TestCase):
             self.assertIn(text, titles)
 
 
-class ATracker(unittest.TestCase):
+class ATracker(TrackerCase):
     def test_it_holds_the_bugs_as_they_were_opened(self) -> None:
-        store, bugs = tracker(1, 30), new_bugs(1, 30)
+        store, bugs = self.tracker(1, 30), new_bugs(1, 30)
         for item_id, values in values_read(bugs).items():
             item = store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item_id})
             self.assertEqual((item["values"], item["version"]), (values, 1))
@@ -75,13 +83,13 @@ class ATracker(unittest.TestCase):
         self.assertEqual(values_read(bugs)[bugs[-1][0]]["age_days"], 0)
 
     def test_the_last_bug_was_opened_now(self) -> None:
-        page = tracker(1, 3).call("list_record_items", {"record_channel_id": CHANNEL})
+        page = self.tracker(1, 3).call("list_record_items", {"record_channel_id": CHANNEL})
         created = [item["created_at"] for item in page["items"]]
         self.assertEqual([time[:16] for time in created], ["2026-11-09T09:00", "2026-11-09T06:00", "2026-11-09T03:00"])
         self.assertEqual(bug_tracker.Clock(NOW, 1.0)(), NOW + 1)
 
     def test_two_trackers_share_nothing(self) -> None:
-        first, second = tracker(1, 3), tracker(1, 3)
+        first, second = self.tracker(1, 3), self.tracker(1, 3)
         item_id = new_bugs(1, 3)[0][0]
         first.delete_item(CHANNEL, item_id)
         self.assertEqual(len(first.call("list_record_items", {"record_channel_id": CHANNEL})["items"]), 2)
@@ -89,6 +97,7 @@ class ATracker(unittest.TestCase):
 
     def test_a_store_of_ones_own_can_be_filled(self) -> None:
         store = RecordStore()
+        self.addCleanup(store.close)
         bug_tracker.fill(store, new_bugs(1, 5))
         self.assertEqual(len(store.call("list_record_items", {"record_channel_id": CHANNEL})["items"]), 5)
         store.check()
