@@ -40,7 +40,7 @@ from report import Counts, Figures, GroundTruth, both, number, pick, rng, share,
 REFUSED_CHECK = "20 points are handed to a person, never saved"
 SAVED_CHECK = "every field that the agent calls saved holds exactly what the words mean"
 REST_CHECK = "every other field is as it was"
-MOVED_CHECK = "a conflict for each item that a person moved in between, and for no other"
+MOVED_CHECK = "a conflict for each item moved since the version that the agent sends, and for no other"
 END_CHECK = "after the version check every item holds the agent's severity and the status of the last one to write"
 STORE_CHECK = "the store's own invariants hold at the end"
 
