@@ -80,21 +80,22 @@ class Agent:
         return answer
 
     def answer(self, question: Question) -> JSON:
-        """Searches, reads the first two results and cites both. Returns the first article as read."""
+        """Searches, reads the first two results and cites both. Returns the first article as read; {} if none is left."""
         world = self.world
         results = search(world, question_text(question.rank, world.day.topics[question.rank]))
+        identifiers = [result["citation"]["article_id"] for result in results]
         if len(results) < 2:  # a topic with one article left: any other article must do, so that an answer has two
-            results += [result for result in search(world, "support team") if result not in results]
+            identifiers += [result["citation"]["article_id"] for result in search(world, "support team")]
         read = []
-        for result in results[:2]:
-            article = world.store.call("read_knowledge_article", article_arguments(result["citation"]["article_id"]))
+        for identifier in list(dict.fromkeys(identifiers))[:2]:
+            article = world.store.call("read_knowledge_article", article_arguments(identifier))
             rank = article_rank(article["citation"]["article_id"])
             text = (article["title"], article["content"])
             world.checks.equal(READ_CHECK, text, (world.truth.titles[rank], world.truth.contents[rank]))
             world.truth.cited[version_of(article)] = (rank, world.truth.saves[rank], article["title"])
             read.append(article)
         self.answers.append(tuple(Cited(*version_of(article), article["title"]) for article in read))
-        return read[0]
+        return read[0] if read else {}
 
     def citations(self) -> List[Cited]:
         return [cited for answer in self.answers for cited in answer]
@@ -229,7 +230,9 @@ def edits_part(seed: int, options: argparse.Namespace) -> Counts:
             world.now = seconds
             turn = len(agent.answers)
             delay, _, wait = DELAYS[turn % len(DELAYS)]
-            heapq.heappush(due, (seconds + wait, turn, delay, agent.answer(what)))
+            article = agent.answer(what)
+            if article:
+                heapq.heappush(due, (seconds + wait, turn, delay, article))
     world.finish()
     return {**counts, **checks.counts()}
 
