@@ -129,18 +129,17 @@ class Schema:
 
         Strings as they are, anything else as JSON; formulas are left out.
         """
-        parts: List[str] = []
-        length = 0
+        line = ""
         for key in self.preview_order:
             value = values.get(key)
-            if is_empty(value):
+            if value is None or (not value and is_empty(value)):
                 continue
             text = value if isinstance(value, str) else to_json(value)
-            parts.append(f"{key}: {text[:PREVIEW_LENGTH]}")
-            length += len(parts[-1])
-            if length > PREVIEW_LENGTH:
+            line += f" | {key}: {text[:PREVIEW_LENGTH]}" if line else f"{key}: {text[:PREVIEW_LENGTH]}"
+            if len(line) > PREVIEW_LENGTH:
                 break
-        line = " ".join(" | ".join(parts).split())
+        if not line.isprintable():  # a line break or the like; asking first is cheaper, and every edit pays
+            line = " ".join(line.split())
         return line if len(line) <= PREVIEW_LENGTH else line[: PREVIEW_LENGTH - 1].rstrip() + "…"
 
     def complete(self, values: JSON, created_at: str, updated_at: str, today: date) -> JSON:
@@ -374,7 +373,7 @@ RESERVED_KEYS = (*ITEM_DATES, "days_since")
 
 def schema_problem(fields: Any) -> Optional[str]:
     """Why these cannot be a channel's fields; the first reason only, since it is a person who is told."""
-    if not isinstance(fields, list) or not 1 <= len(fields) <= MAX_FIELDS:
+    if type(fields) is not list or not 1 <= len(fields) <= MAX_FIELDS:
         return f"fields must be a list of 1 to {MAX_FIELDS} fields"
     problem = json_problem(fields)
     if problem:
