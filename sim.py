@@ -80,7 +80,7 @@ class Agent:
         return answer
 
     def answer(self, question: Question) -> JSON:
-        """Searches, reads the first two results and cites both. Returns the first article as read; {} if none is left."""
+        """Searches, reads the first two results and cites both. Returns the first article read; {} if none is left."""
         world = self.world
         results = search(world, question_text(question.rank, world.day.topics[question.rank]))
         identifiers = [result["citation"]["article_id"] for result in results]
@@ -145,7 +145,7 @@ class Agent:
         }
 
 
-# --- the three parts of a seed ------------------------------------------------------------------------------------------
+# --- the three parts of a seed ----------------------------------------------------------------------------------------
 
 
 def day_part(seed: int, options: argparse.Namespace) -> Counts:
@@ -280,7 +280,7 @@ def try_edit(world: World, arguments: JSON) -> JSON:
         return refusal.payload
 
 
-# --- calls --------------------------------------------------------------------------------------------------------------
+# --- calls ------------------------------------------------------------------------------------------------------------
 
 
 def version_of(article: JSON) -> Version:
