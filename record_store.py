@@ -145,7 +145,7 @@ class RecordStore(RecordChannels):
         ]
         return {
             "record_channel_id": record_channel_id,
-            "schema": json.loads(self.schema(record_channel_id, rows[0][0]).text),
+            "schema": json.loads(self.schema(record_channel_id, rows[0][0]).page_text),
             "items": items,
             "next_before_id": items[-1]["item_id"] if len(rows) > limit else None,
         }

@@ -6,6 +6,7 @@ import json
 from typing import Any, Dict, List, Optional
 
 from arguments import JSON, ToolError
+from field_types import in_page
 from record_store import RecordStore
 from tests.record_case import BUG, BUGS, HOSTILE, STATUS, RecordCase, dump
 
@@ -225,11 +226,11 @@ class Pages(RecordCase):
 
     def test_the_schema_comes_with_every_page(self) -> None:
         for arguments in ({}, {"before_id": "bug-1"}, {"limit": 1}):
-            self.assertEqual(self.page(**arguments)["schema"], BUGS)
+            self.assertEqual(self.page(**arguments)["schema"], in_page(BUGS))
 
     def test_a_page_is_the_callers_own(self) -> None:
         self.page()["schema"][6]["config"]["max"] = 99
-        self.assertEqual(self.page()["schema"], BUGS)
+        self.assertEqual(self.page()["schema"], in_page(BUGS))
         self.refused("validation_failed", self.edit, {"points": 99})
 
     def test_pages_run_from_the_newest_and_each_item_is_on_one(self) -> None:
@@ -249,7 +250,7 @@ class Pages(RecordCase):
     def test_an_empty_channel_has_a_schema_and_no_items(self) -> None:
         self.store.create_channel("empty", BUGS)
         page = self.store.call("list_record_items", {"record_channel_id": "empty"})
-        self.assertEqual((page["schema"], page["items"], page["next_before_id"]), (BUGS, [], None))
+        self.assertEqual((page["schema"], page["items"], page["next_before_id"]), (in_page(BUGS), [], None))
 
     def test_fifty_items_at_most_and_by_default(self) -> None:
         self.add(*range(2, 60))
