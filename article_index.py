@@ -1,7 +1,7 @@
 """The index that a search reads: it follows the event log, as an agent does, and catches up at the next search.
 
 Glossary
-    word      letters and digits in a row, folded by `index_words`, the same for an article as for a query
+    word      letters and digits in a row, folded by `index_text`, the same for an article as for a query
     number    an article's integer key; those of one knowledge base lie in one range, oldest first
     followed  the sequence up to which the index has followed a knowledge base's event log
     lag       how many events it has yet to follow; 0 means that it agrees with the articles
@@ -26,8 +26,8 @@ NUMBERS = 2**32  # article numbers kept for each knowledge base
 WORD = re.compile(r"[^\W_]+")
 
 INDEX_SCHEMA = """
--- The words of published articles as last indexed; rowid = article.number. `index_words` has split and folded them,
--- so the plain ascii tokenizer will do. detail = column keeps which words stand where, but not in which order.
+-- Published articles as last indexed, folded by `index_text`; rowid = article.number. detail = column keeps which words
+-- stand where, but not in which order.
 CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (title, content, tokenize = ascii, detail = column);
 """
 
@@ -63,7 +63,11 @@ class ArticleIndex:
         self.db.executemany("DELETE FROM article_index WHERE rowid = ?", [(number,) for number, *_ in changed])
         self.db.executemany(
             "INSERT INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
-            [(number, *indexed(title, content)) for number, published, title, content in changed if published],
+            [
+                (number, index_text(title), index_text(content))
+                for number, published, title, content in changed
+                if published
+            ],
         )
         # Each catch-up leaves a segment that every search would have to visit. Merging up to 16 pages of them here keeps
         # searches quick and stays small; FTS5 by itself waits until it can merge a lot at once.
@@ -120,23 +124,29 @@ class ArticleIndex:
         waiting = {number for (number,) in lagging}
         held = {number: text for number, *text in self.db.execute("SELECT rowid, title, content FROM article_index")}
         for number, title, content in self.db.execute("SELECT number, title, content FROM article WHERE published"):
-            if held.pop(number, None) != indexed(title, content) and number not in waiting:
+            if held.pop(number, None) != [index_text(title), index_text(content)] and number not in waiting:
                 raise CheckFailed(f"the index does not hold article number {number} as it is")
         if held.keys() - waiting:
             raise CheckFailed(f"the index holds what is not published: numbers {sorted(held.keys() - waiting)[:5]}")
 
 
-def indexed(title: str, content: str) -> List[str]:
-    return [" ".join(index_words(title)), " ".join(index_words(content))]
-
-
-def index_words(text: str) -> List[str]:
-    """The words of a text or a query, folded: "Straße, RÉSUMÉ_2" is strasse, resume, 2.
+def index_text(text: str) -> str:
+    """A text whose ascii words are all its words, folded: "Straße, RÉSUMÉ_2" becomes "strasse resume 2".
 
     Case, accents and compatibility forms are folded, and with the accents the vowel signs of scripts that write them as
-    marks. All but letters and digits separates words, so no full-text syntax is left of a query.
+    marks. A text in ASCII is left as it is: the index's tokenizer lowers it and splits it in the same way.
     """
-    if not text.isascii():
-        decomposed = unicodedata.normalize("NFKD", text.casefold())
-        text = "".join([mark for mark in decomposed if unicodedata.category(mark)[0] != "M"])
-    return WORD.findall(text.casefold())
+    if text.isascii():
+        return text
+    # Marks go before too: normalize sorts a row of them in quadratic time, which is hours for a long one.
+    decomposed = unicodedata.normalize("NFKD", without_marks(text.casefold()))
+    return " ".join(WORD.findall(without_marks(decomposed).casefold()))
+
+
+def without_marks(text: str) -> str:
+    return "".join([character for character in text if unicodedata.category(character)[0] != "M"])
+
+
+def query_words(query: str) -> List[str]:
+    """The folded words of a query, each once. All but letters and digits separates: no full-text syntax is left."""
+    return list(dict.fromkeys(WORD.findall(index_text(query).lower())))

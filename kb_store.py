@@ -16,12 +16,11 @@ Source: the first post ("La ricostruzione"). Shapes of results are ours, as thei
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from typing import Callable, Collection, List, Optional, Tuple
+from typing import Any, Callable, Collection, List, Optional, Tuple
 
 from arguments import JSON, ToolError, canonical_time, check_arguments, not_found, shown
-from article_index import INDEX_SCHEMA, NUMBERS, ArticleIndex, index_words
+from article_index import INDEX_SCHEMA, NUMBERS, ArticleIndex, query_words
 from tool_store import POLL_TOOL, ToolStore, fingerprint, later_time
 
 TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
@@ -29,7 +28,13 @@ CONTENT = {"type": "string"}
 IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": 200}
 PEOPLE = {  # what people's methods take; checked as an agent's arguments are
     "required": [],
-    "properties": {"knowledge_base_id": IDENTIFIER, "article_id": IDENTIFIER, "title": TITLE, "content": CONTENT},
+    "properties": {
+        "knowledge_base_id": IDENTIFIER,
+        "article_id": IDENTIFIER,
+        "title": TITLE,
+        "content": CONTENT,
+        "published": {"type": "boolean"},
+    },
 }
 
 SNIPPET = 120  # characters of an article that a search result shows
@@ -200,7 +205,7 @@ class KnowledgeBaseStore(ToolStore):
                     return self.results(knowledge_base_id, base, query, limit)
 
     def results(self, knowledge_base_id: str, base: int, query: str, limit: int) -> JSON:
-        words = list(dict.fromkeys(index_words(query)))
+        words = query_words(query)
         return {
             "results": [
                 {
@@ -236,8 +241,8 @@ class KnowledgeBaseStore(ToolStore):
 
         Raises ToolError: not_found, invalid_arguments (also for an id that is taken), busy.
         """
-        arguments = {"knowledge_base_id": knowledge_base_id, "title": title, "content": content}
-        check_arguments(PEOPLE, arguments if article_id is None else {**arguments, "article_id": article_id})
+        given = {"knowledge_base_id": knowledge_base_id, "title": title, "content": content, "published": published}
+        check_arguments(PEOPLE, given if article_id is None else {**given, "article_id": article_id})
         with self.write as db:
             first = self.knowledge_base_number(knowledge_base_id) * NUMBERS
             number: int = db.execute(
@@ -245,22 +250,24 @@ class KnowledgeBaseStore(ToolStore):
                 (first, first, first + NUMBERS - 1),
             ).fetchone()[0]
             identifier = f"a{number - first:06d}" if article_id is None else article_id
+            while self.is_taken(knowledge_base_id, identifier):
+                if article_id is not None:
+                    raise ToolError("invalid_arguments", message=f"article_id {shown(identifier)} is taken")
+                number += 1  # an import has used the name of this number
+                identifier = f"a{number - first:06d}"
             updated_at = later_time(self.clock())
-            try:
-                db.execute(
-                    """INSERT INTO article
-                       (number, knowledge_base_id, article_id, title, content, published, updated_at)
-                       VALUES (?, ?, ?, ?, ?, ?, ?)""",
-                    (number, knowledge_base_id, identifier, title, content, int(published), updated_at),
-                )
-            except sqlite3.IntegrityError as error:
-                raise ToolError("invalid_arguments", message=f"article_id {shown(identifier)} is taken") from error
+            db.execute(
+                """INSERT INTO article (number, knowledge_base_id, article_id, title, content, published, updated_at)
+                   VALUES (?, ?, ?, ?, ?, ?, ?)""",
+                (number, knowledge_base_id, identifier, title, content, int(published), updated_at),
+            )
             self.append_event(knowledge_base_id, "created", identifier, updated_at)
         return citation(knowledge_base_id, identifier, updated_at)
 
     def save_article(self, knowledge_base_id: str, article_id: str, content: str, title: Optional[str] = None) -> JSON:
         """The article's new citation after a person saved it, published or draft. Event: saved, or retitled."""
-        return self.save(knowledge_base_id, article_id, title=title, content=content)
+        changes = {"content": content} if title is None else {"content": content, "title": title}
+        return self.save(knowledge_base_id, article_id, **changes)
 
     def retitle_article(self, knowledge_base_id: str, article_id: str, title: str) -> JSON:
         """The article's new citation. Event: retitled."""
@@ -268,26 +275,20 @@ class KnowledgeBaseStore(ToolStore):
 
     def publish_article(self, knowledge_base_id: str, article_id: str) -> JSON:
         """The article's new citation. Event: published."""
-        return self.save(knowledge_base_id, article_id, published=1)
+        return self.save(knowledge_base_id, article_id, published=True)
 
     def unpublish_article(self, knowledge_base_id: str, article_id: str) -> JSON:
         """The draft's new citation. Event: unpublished. Agents find the article gone from the next call on."""
-        return self.save(knowledge_base_id, article_id, published=0)
+        return self.save(knowledge_base_id, article_id, published=False)
 
-    def save(
-        self,
-        knowledge_base_id: str,
-        article_id: str,
-        title: Optional[str] = None,
-        content: Optional[str] = None,
-        published: Optional[int] = None,
-    ) -> JSON:
-        """One save of what is given, the rest kept. Each save has a new version and an event, even if nothing differs.
+    def save(self, knowledge_base_id: str, article_id: str, **changes: Any) -> JSON:
+        """One save of the changes (title, content, published), the rest kept.
+
+        Each save has a new version and an event, even if nothing differs.
 
         Raises ToolError: not_found, invalid_arguments, busy.
         """
-        given = {"knowledge_base_id": knowledge_base_id, "article_id": article_id, "title": title, "content": content}
-        check_arguments(PEOPLE, {name: value for name, value in given.items() if value is not None})
+        check_arguments(PEOPLE, {"knowledge_base_id": knowledge_base_id, "article_id": article_id, **changes})
         with self.write as db:
             self.knowledge_base_number(knowledge_base_id)
             article = db.execute(
@@ -299,21 +300,16 @@ class KnowledgeBaseStore(ToolStore):
                 raise not_found("article", article_id)
             number, old_title, old_content, old_published, old_version = article
             updated_at = later_time(self.clock(), old_version)
-            new_title = old_title if title is None else title
+            title = changes.get("title", old_title)
+            published = changes.get("published", old_published)
             db.execute(
                 "UPDATE article SET title = ?, content = ?, published = ?, updated_at = ? WHERE number = ?",
-                (
-                    new_title,
-                    old_content if content is None else content,
-                    old_published if published is None else published,
-                    updated_at,
-                    number,
-                ),
+                (title, changes.get("content", old_content), int(published), updated_at, number),
             )
-            if published is None:
-                event_type = "saved" if new_title == old_title else "retitled"
-            else:
+            if "published" in changes:
                 event_type = "published" if published else "unpublished"
+            else:
+                event_type = "saved" if title == old_title else "retitled"
             self.append_event(knowledge_base_id, event_type, article_id, updated_at)
         return citation(knowledge_base_id, article_id, updated_at)
 
@@ -322,6 +318,14 @@ class KnowledgeBaseStore(ToolStore):
     def require_resource(self, resource_id: str) -> int:
         self.require_granted(resource_id)
         return self.knowledge_base_number(resource_id)
+
+    def is_taken(self, knowledge_base_id: str, article_id: str) -> bool:
+        return (
+            self.db.execute(
+                "SELECT 1 FROM article WHERE knowledge_base_id = ? AND article_id = ?", (knowledge_base_id, article_id)
+            ).fetchone()
+            is not None
+        )
 
     def knowledge_base_number(self, knowledge_base_id: str) -> int:
         row = self.db.execute(
@@ -355,15 +359,20 @@ class KnowledgeBaseStore(ToolStore):
                 "every recorded edit's result is its event",
                 """SELECT k.key FROM idempotency_key AS k JOIN event AS e USING (resource_type, resource_id, sequence)
                    WHERE k.resource_type = 'knowledge_base' AND (
-                       json_extract(k.result, '$.citation.updated_at') IS NOT e.version
+                       NOT json_valid(k.result)
+                       OR json_extract(k.result, '$.citation.updated_at') IS NOT e.version
                        OR json_extract(k.result, '$.citation.article_id') IS NOT e.subject_id)""",
             ),
         ]
 
     def check(self) -> int:
-        """See ToolStore.check; the index is checked too."""
-        self.index.check()
-        return super().check() + 1
+        """See ToolStore.check; the index is checked too, in one snapshot while others go on writing.
+
+        That takes the write lock, since FTS5's own check is an INSERT.
+        """
+        with self.write:
+            self.index.check()
+            return super().check() + 1
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
@@ -375,7 +384,7 @@ def citation(knowledge_base_id: str, article_id: str, updated_at: str) -> JSON:
 
 def snippet(content: str, words: List[str]) -> str:
     """SNIPPET characters from the longest query word that stands in the content as written, else from its beginning."""
-    folded = content.lower()
+    folded = content.replace("İ", "i").lower()  # the one letter whose lower case is longer than the letter
     for word in sorted(words, key=len, reverse=True):
         start = folded.find(word.lower())
         if start >= 0:

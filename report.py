@@ -21,10 +21,11 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import Pool
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
-from compare import PUBLISHED, summary
+from compare import PUBLISHED, comparison, spread, summary
 
 Counts = Dict[str, float]
 Figures = Dict[str, Optional[float]]
@@ -43,6 +44,7 @@ class Script:
     figures: Callable[[Counts, int], Figures]
     tables: Callable[[Figures, Mapping[str, Any], argparse.Namespace], str]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    notes: str = ""  # what --replicates says after its tables
 
 
 def rng(seed: int, purpose: str) -> random.Random:
@@ -95,11 +97,12 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
     try:
         if options.json not in (None, "-"):
             open(options.json, "a", encoding="utf-8").close()  # a run of minutes must not end in a refused file
-        counts, seeds = merged(script, options.merge) if options.merge else measure(script, options.seeds, options)
-        figures = script.figures(counts, len(seeds))
-        as_published = all(getattr(options, name) == parser.get_default(name) for name in model_options(script, parser))
-        text = text_report(script, figures, counts, seeds, PUBLISHED if as_published else {}, options)
-        document = {"script": script.name, "seeds": seeds, "figures": figures, "counts": counts}
+        as_published = all(getattr(options, name) == parser.get_default(name) for name in model_options(parser))
+        published = PUBLISHED if as_published else {}
+        if options.replicates:
+            text, document = replicate(script, options, published)
+        else:
+            text, document = one_run(script, options, published)
         if options.json:
             write_text(options.json, json.dumps(document, indent=1, sort_keys=True) + "\n")
         if options.json != "-":
@@ -110,20 +113,54 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
         parser.error(str(error))
 
 
-def measure(script: Script, seeds: Sequence[int], options: argparse.Namespace) -> Tuple[Counts, List[int]]:
-    """The counts of all parts, summed over the seeds; the same whatever the number of processes."""
-    # Part by part, the longest first: so that no process is left alone with a long one at the end.
-    tasks = [(script.parts[part], seed, options) for part in script.parts for seed in seeds]
-    return add_up(run_tasks(tasks, options.jobs)), list(seeds)
+def one_run(script: Script, options: argparse.Namespace, published: Mapping[str, Any]) -> Tuple[str, Dict[str, Any]]:
+    """The report of the given seeds, or of those in merged files, as text and as a JSON document."""
+    if options.merge:
+        counts, seeds = merged(script, options.merge)
+    else:
+        counts, seeds = add_up(measure(script, options.seeds, options)), options.seeds
+    figures = script.figures(counts, len(seeds))
+    document = {"script": script.name, "seeds": seeds, "figures": figures, "counts": counts}
+    return text_report(script, figures, counts, seeds, published, options), document
 
 
-def run_tasks(tasks: List[Tuple[Part, int, argparse.Namespace]], jobs: int) -> Iterator[Counts]:
+def replicate(script: Script, options: argparse.Namespace, published: Mapping[str, Any]) -> Tuple[str, Dict[str, Any]]:
+    """The experiment over N groups of seeds: the given ones, then fresh ones, each group as large as the given.
+
+    Raises ValueError if the options are not the posts'.
+    """
+    if not published:
+        raise ValueError("--replicates compares with the posts, so it goes with the posts' options only")
+    size, first_fresh = len(options.seeds), max(options.seeds) + 1
+    fresh = range(first_fresh, first_fresh + (options.replicates - 1) * size)
+    per_seed = measure(script, [*options.seeds, *fresh], options)
+    groups = [script.figures(add_up(islice(per_seed, size)), size) for _ in range(options.replicates)]
+    last = fresh[-1] if fresh else first_fresh - 1
+    title = (
+        f"{script.name}.py: {options.replicates:,} groups of {size} seeds ({seeds_text(options.seeds)}, then to {last})"
+    )
+    spreads = {identifier: spread([group[identifier] for group in groups]) for identifier in groups[0]}
+    document = {"script": script.name, "groups": options.replicates, "figures": groups[0], "spread": spreads}
+    return comparison(title, groups) + script.notes, document
+
+
+def measure(script: Script, seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Counts]:
+    """The counts of each seed, its parts added up, in the order of the seeds; the same for any number of processes."""
+    tasks = [(part, seed, options) for seed in seeds for part in script.parts.values()]
+    results = with_progress(run_tasks(tasks, len(script.parts), options.jobs), len(tasks))
+    for _ in seeds:
+        yield add_up(islice(results, len(script.parts)))
+
+
+def run_tasks(tasks: List[Tuple[Part, int, argparse.Namespace]], parts: int, jobs: int) -> Iterator[Counts]:
     """Each task's counts, in the order of the tasks."""
     if jobs == 1 or len(tasks) == 1:
-        yield from with_progress(map(run_task, tasks), len(tasks))
+        yield from map(run_task, tasks)
         return
+    # Few seeds are spread part by part, so that no process is left over with a whole seed; many go seed by seed.
+    together = parts if len(tasks) > 8 * jobs * parts else 1
     with Pool(min(jobs, len(tasks))) as pool:
-        yield from with_progress(pool.imap(run_task, tasks), len(tasks))
+        yield from pool.imap(run_task, tasks, chunksize=together)
 
 
 def run_task(task: Tuple[Part, int, argparse.Namespace]) -> Counts:
@@ -175,7 +212,7 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (--help shows the options)\n")
 
 
-SHARED_OPTIONS = {"help", "seeds", "jobs", "json", "merge"}
+SHARED_OPTIONS = {"help", "seeds", "jobs", "json", "replicates", "merge"}
 
 
 def make_parser(script: Script) -> argparse.ArgumentParser:
@@ -194,13 +231,19 @@ def make_parser(script: Script) -> argparse.ArgumentParser:
         "--json", metavar="FILE", help="write the figures as JSON; - for standard output, without tables"
     )
     parser.add_argument(
+        "--replicates",
+        type=whole(2, 100_000),
+        metavar="N",
+        help="compare with the posts over N groups of seeds: the given ones, then fresh ones",
+    )
+    parser.add_argument(
         "--merge", nargs="+", metavar="FILE", help="run nothing: add up the seeds of these --json files"
     )
     script.add_options(parser)
     return parser
 
 
-def model_options(script: Script, parser: argparse.ArgumentParser) -> List[str]:
+def model_options(parser: argparse.ArgumentParser) -> List[str]:
     """The options that change what is modelled, as opposed to how often and where it runs."""
     return [action.dest for action in parser._actions if action.dest not in SHARED_OPTIONS]
 

@@ -16,8 +16,11 @@ exponent and the shares of kinds. That times are uniform and topics differ in si
 from __future__ import annotations
 
 import argparse
+import random
+import sqlite3
 from bisect import bisect
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
@@ -103,11 +106,25 @@ Version = Tuple[str, str]  # (article_id, updated_at): what makes two citations 
 Stale = Dict[Version, str]  # each stale version, and why: changed or gone
 
 
+@lru_cache(maxsize=1)
+def first_articles(seed: int, topics: Tuple[int, ...]) -> Tuple[List[Tuple[str, str]], sqlite3.Connection]:
+    """([(title, content)], a database that holds them): how each part of a seed begins. Made once, then copied."""
+    random_source = rng(seed, "texts")
+    texts = [
+        (title_text(rank, topic, 0), content_text(random_source, rank, topic)) for rank, topic in enumerate(topics)
+    ]
+    store = KnowledgeBaseStore(clock=lambda: DAY_BEGINS)
+    store.create_knowledge_base(KB)
+    for rank, (title, content) in enumerate(texts):
+        store.create_article(KB, title, content, article_id(rank))
+    store.search_knowledge_base(KB, "first")  # brings the index up to date
+    return texts, store.db
+
+
 class Truth:
     """What the articles are, by the simulation's own account. Versions are plain counts of saves."""
 
-    def __init__(self, day: Day, writer: TextWriter) -> None:
-        texts = [writer.article(rank, topic) for rank, topic in enumerate(day.topics)]
+    def __init__(self, texts: List[Tuple[str, str]]) -> None:
         self.titles = [title for title, _ in texts]
         self.contents = [content for _, content in texts]
         self.published = [True] * len(texts)
@@ -133,16 +150,15 @@ class Truth:
 class World:
     """One store under a clock that the simulation sets, the people who save in it, and the truth about it."""
 
-    def __init__(self, seed: int, day: Day, truth_checks: GroundTruth) -> None:
+    def __init__(self, seed: int, day: Day, checks: GroundTruth) -> None:
+        texts, database = first_articles(seed, tuple(day.topics))
         self.day = day
         self.now = 0.0  # seconds since the day began
         self.store = KnowledgeBaseStore(clock=lambda: DAY_BEGINS + self.now)
-        self.checks = truth_checks
-        self.writer = TextWriter(seed)
-        self.truth = Truth(day, self.writer)
-        self.store.create_knowledge_base(KB)
-        for rank, (title, content) in enumerate(zip(self.truth.titles, self.truth.contents)):
-            self.store.create_article(KB, title, content, article_id(rank))
+        database.backup(self.store.db)
+        self.checks = checks
+        self.truth = Truth(texts)
+        self.random = rng(seed, "changes")
 
     def save(self, save: Save) -> None:
         """A person's save. Saving an unpublished article saves its draft; it stays unpublished (inferred)."""
@@ -152,7 +168,7 @@ class World:
             truth.published[rank] = False
             self.store.unpublish_article(KB, article_id(rank))
             return
-        truth.contents[rank] = self.writer.changed(truth.contents[rank])
+        truth.contents[rank] = changed_content(self.random, truth.contents[rank], sum(truth.saves))
         if save.kind == "title":
             truth.retitles[rank] += 1
             truth.titles[rank] = title_text(rank, self.day.topics[rank], truth.retitles[rank])
@@ -249,27 +265,20 @@ def title_text(rank: int, topic: int, revision: int) -> str:
     return f"{title}, part {revision}" if revision else title
 
 
-class TextWriter:
-    """Writes articles and people's changes to them, from a seed's own stream of sentences."""
+def content_text(random_source: random.Random, rank: int, topic: int) -> str:
+    opening = (
+        f"{topic_name(topic)} and {made_up_name(rank)}: what the support team says when a customer asks about it, "
+        "what to check before answering, and whom to ask."
+    )
+    return "\n\n".join([opening] + [paragraph(random_source) for _ in range(PARAGRAPHS)])
 
-    def __init__(self, seed: int) -> None:
-        self.random = rng(seed, "texts")
-        self.changes = 0
 
-    def article(self, rank: int, topic: int) -> Tuple[str, str]:
-        """(title, content)"""
-        opening = (
-            f"{topic_name(topic)} and {made_up_name(rank)}: what the support team says when a customer asks about it, "
-            "what to check before answering, and whom to ask."
-        )
-        return title_text(rank, topic, 0), "\n\n".join([opening] + [self.paragraph() for _ in range(PARAGRAPHS)])
+def changed_content(random_source: random.Random, content: str, change: int) -> str:
+    """The content with one paragraph written anew; numbering the changes makes sure that no text comes back."""
+    paragraphs = content.split("\n\n")
+    paragraphs[1 + change % PARAGRAPHS] = f"{paragraph(random_source)} (Change {change}.)"
+    return "\n\n".join(paragraphs)
 
-    def changed(self, content: str) -> str:
-        """The content with one paragraph written anew, never the same text as before."""
-        self.changes += 1
-        paragraphs = content.split("\n\n")
-        paragraphs[1 + self.changes % PARAGRAPHS] = f"{self.paragraph()} (Change {self.changes}.)"
-        return "\n\n".join(paragraphs)
 
-    def paragraph(self) -> str:
-        return " ".join(pick(self.random, STATEMENTS) for _ in range(SENTENCES))
+def paragraph(random_source: random.Random) -> str:
+    return " ".join([pick(random_source, STATEMENTS) for _ in range(SENTENCES)])
