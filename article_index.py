@@ -149,4 +149,4 @@ def without_marks(text: str) -> str:
 
 def query_words(query: str) -> List[str]:
     """The folded words of a query, each once. All but letters and digits separates: no full-text syntax is left."""
-    return list(dict.fromkeys(WORD.findall(index_text(query).lower())))
+    return list(dict.fromkeys(WORD.findall(index_text(query).casefold())))
