@@ -7,6 +7,7 @@ Glossary
     problem       why one value is refused, as the end of a sentence: "must be an integer, got true"; None if it fits
 
 All input is hostile until it has passed here. Nothing is converted: 5.0 is not 5, true is not 1, "3" is not 3.
+Types are compared exactly, as json.loads makes them: a subclass of str or dict could run code of its own later on.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def check_arguments(schema: JSON, arguments: Any) -> None:
     Knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
     integer, because numbers are never converted.
     """
-    if not isinstance(arguments, dict):
+    if type(arguments) is not dict or not all(type(name) is str for name in arguments):
         raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
     properties = schema["properties"]
     problems = []
@@ -73,7 +74,7 @@ def check_arguments(schema: JSON, arguments: Any) -> None:
 
 
 def string_problem(value: Any, rule: JSON) -> Optional[str]:
-    if not isinstance(value, str):
+    if type(value) is not str:
         return f"must be a string, got {shown(value)}"
     low, high = rule.get("minLength", 0), rule.get("maxLength", MAX_TEXT)
     if not low <= len(value) <= high:
@@ -96,7 +97,7 @@ def text_problem(value: str) -> Optional[str]:
 
 
 def integer_problem(value: Any, rule: JSON) -> Optional[str]:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if type(value) is not int:
         return f"must be an integer, got {shown(value)}"
     low, high = rule.get("minimum", -INT64_MAX - 1), rule.get("maximum", INT64_MAX)
     if not low <= value <= high:
@@ -104,8 +105,12 @@ def integer_problem(value: Any, rule: JSON) -> Optional[str]:
     return None
 
 
+def boolean_problem(value: Any, rule: JSON) -> Optional[str]:
+    return None if type(value) is bool else f"must be true or false, got {shown(value)}"
+
+
 def object_problem(value: Any, rule: JSON) -> Optional[str]:
-    if not isinstance(value, dict):
+    if type(value) is not dict:
         return f"must be an object, got {shown(value)}"
     return json_problem(value)
 
@@ -117,30 +122,31 @@ def json_problem(value: Any) -> Optional[str]:
     while waiting:
         item, depth = waiting.pop()
         values += 1
-        if isinstance(item, str):
+        kind = type(item)
+        if kind is str:
             characters += len(item)
             problem = text_problem(item)
             if problem:
                 return problem
-        elif isinstance(item, (dict, list)):
+        elif kind is dict or kind is list:
             if depth > MAX_DEPTH:
                 return f"must not be nested deeper than {MAX_DEPTH} levels"
-            children = list(item.values()) if isinstance(item, dict) else item
-            if isinstance(item, dict):
-                if not all(isinstance(key, str) for key in item):
+            children = list(item.values()) if kind is dict else item
+            if kind is dict:
+                if not all(type(key) is str for key in item):
                     return "must have strings as keys"
                 children += item.keys()
             if values + len(waiting) + len(children) > MAX_VALUES:
                 return f"must not hold more than {MAX_VALUES} values"
             waiting += [(child, depth + 1) for child in children]
-        elif isinstance(item, float):
+        elif kind is float:
             if item - item != 0:  # true of NaN and both infinities, which JSON does not have
                 return f"must hold finite numbers, got {item}"
-        elif isinstance(item, int):
+        elif kind is int:
             if not -INT64_MAX - 1 <= item <= INT64_MAX:
                 return "must hold integers of at most 64 bits"
-        elif item is not None:
-            return f"must hold JSON values only, got a {type(item).__name__}"
+        elif item is not None and kind is not bool:
+            return "must hold JSON values only"
         if characters > MAX_TEXT:
             return f"must not hold more than {MAX_TEXT} characters"
     return None
@@ -149,6 +155,7 @@ def json_problem(value: Any) -> Optional[str]:
 CHECKS: Dict[str, Callable[[Any, JSON], Optional[str]]] = {
     "string": string_problem,
     "integer": integer_problem,
+    "boolean": boolean_problem,
     "object": object_problem,
 }
 
@@ -158,18 +165,21 @@ CHECKS: Dict[str, Callable[[Any, JSON], Optional[str]]] = {
 
 def shown(value: Any) -> str:
     """A value as JSON for a message: cut at 80 characters, safe for whatever was sent."""
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         short = value if len(value) <= 80 else value[:79] + "…"
         return json.dumps(short, ensure_ascii=text_problem(short) is not None)
-    if value is None or isinstance(value, bool) or (isinstance(value, float) and value - value == 0):
-        return json.dumps(value)
-    if isinstance(value, int):
-        return str(value) if abs(value) <= INT64_MAX else "an integer of more than 64 bits"
-    if isinstance(value, float):
+    if kind is int:
+        return str(value) if -INT64_MAX - 1 <= value <= INT64_MAX else "an integer of more than 64 bits"
+    if kind is float and value - value != 0:
         return str(value)
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    return f"a {type(value).__name__}"
+    if value is None or kind is bool or kind is float:
+        return json.dumps(value)
+    if kind is list:
+        return "a list"
+    if kind is dict:
+        return "an object" if all(type(key) is str for key in value) else "an object whose names are not all strings"
+    return "a value that is not JSON"
 
 
 def shown_name(name: Any) -> str:

@@ -142,7 +142,7 @@ class ToolStore:
 
     def call(self, name: str, arguments: JSON) -> JSON:
         """The result of the tool as JSON values. Raises ToolError and, for whatever arguments, nothing else."""
-        tool = self._tools.get(name) if isinstance(name, str) else None
+        tool = self._tools.get(name) if type(name) is str else None
         if tool is None:
             raise ToolError("unknown_tool", message=f"no tool is called {shown(name)}")
         check_arguments(tool["inputSchema"], arguments)
@@ -302,7 +302,7 @@ def later_time(now: float, previous: str = "") -> str:
     return (datetime.fromisoformat(previous[:26]) + timedelta(microseconds=1)).isoformat(timespec="microseconds") + "Z"
 
 
-def busy_or(error: sqlite3.OperationalError) -> Exception:
+def busy_or(error: sqlite3.DatabaseError) -> Exception:
     """ToolError("busy") if the error says that a lock was not had in time; any other error as it is."""
     if "database is locked" not in str(error):
         return error
@@ -318,21 +318,20 @@ def open_database(path: str, schema: str, timeout: float) -> sqlite3.Connection:
     """
     db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
     deadline = time.monotonic() + timeout
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError as error:
-            # SQLite does not wait for the lock that this switch needs: processes that open a new file at once collide.
-            if "database is locked" not in str(error) or time.monotonic() > deadline:
-                db.close()
-                raise busy_or(error) from error
-            time.sleep(0.01)
     try:
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                # SQLite does not wait for the lock that this switch needs: processes that open a new file collide.
+                if "database is locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
         db.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         db.close()
         raise busy_or(error) from error
     return db
