@@ -97,12 +97,16 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
     try:
         if options.json not in (None, "-"):
             open(options.json, "a", encoding="utf-8").close()  # a run of minutes must not end in a refused file
-        as_published = all(getattr(options, name) == parser.get_default(name) for name in model_options(parser))
-        published = PUBLISHED if as_published else {}
+        documents = read_documents(script, options.merge or [])
+        if documents:
+            vars(options).update(documents[0]["options"])  # those that the files were made with, not those given here
+        model = {name: getattr(options, name) for name in model_options(parser)}
+        published = PUBLISHED if all(model[name] == parser.get_default(name) for name in model) else {}
         if options.replicates:
             text, document = replicate(script, options, published)
         else:
-            text, document = one_run(script, options, published)
+            text, document = one_run(script, options, published, documents)
+        document["options"] = model
         if options.json:
             write_text(options.json, json.dumps(document, indent=1, sort_keys=True) + "\n")
         if options.json != "-":
@@ -113,10 +117,13 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
         parser.error(str(error))
 
 
-def one_run(script: Script, options: argparse.Namespace, published: Mapping[str, Any]) -> Tuple[str, Dict[str, Any]]:
-    """The report of the given seeds, or of those in merged files, as text and as a JSON document."""
-    if options.merge:
-        counts, seeds = merged(script, options.merge)
+def one_run(
+    script: Script, options: argparse.Namespace, published: Mapping[str, Any], documents: Sequence[Dict[str, Any]]
+) -> Tuple[str, Dict[str, Any]]:
+    """The report of the given seeds, or of those in documents to be merged, as text and as a JSON document."""
+    if documents:
+        counts = add_up(document["counts"] for document in documents)
+        seeds = sorted(seed for document in documents for seed in document["seeds"])
     else:
         counts, seeds = add_up(measure(script, options.seeds, options)), options.seeds
     figures = script.figures(counts, len(seeds))
@@ -184,22 +191,26 @@ def with_progress(results: Iterable[Counts], total: int) -> Iterator[Counts]:
         yield result
 
 
-def merged(script: Script, paths: Sequence[str]) -> Tuple[Counts, List[int]]:
-    """The summed counts of several `--json` files, for seeds that ran on several machines.
+def read_documents(script: Script, paths: Sequence[str]) -> List[Dict[str, Any]]:
+    """What `--json` wrote to several files, for seeds that ran on several machines.
 
-    Raises ValueError if a file is no output of this script or a seed is in two of them.
+    Raises ValueError if a file is no output of this script, or if they cannot be added up: a seed is in two of them,
+    or their options differ.
     """
-    documents = []
+    documents: List[Dict[str, Any]] = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
-        if not isinstance(document, dict) or document.get("script") != script.name:
-            raise ValueError(f"{path} is not a --json file of {script.name}.py")
+        kept = {"script", "options", "seeds", "counts"}
+        if not isinstance(document, dict) or not kept <= document.keys() or document["script"] != script.name:
+            raise ValueError(f"{path} is not a --json file of a run of {script.name}.py")
+        if documents and document["options"] != documents[0]["options"]:
+            raise ValueError(f"{path} was not made with the same options as {paths[0]}")
         documents.append(document)
     seeds = [seed for document in documents for seed in document["seeds"]]
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"a seed stands in two of the files: {sorted(seeds)}")
-    return add_up(document["counts"] for document in documents), sorted(seeds)
+    return documents
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
