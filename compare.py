@@ -63,7 +63,7 @@ def fits(value: Optional[float], identifier: str) -> bool:
     return abs(value - published) <= SIZE_TOLERANCE * published
 
 
-# --- many groups --------------------------------------------------------------------------------------------------------
+# --- many groups ------------------------------------------------------------------------------------------------------
 
 
 class Spread(NamedTuple):
@@ -109,7 +109,7 @@ def verdict(identifier: str, value: Optional[float], groups: Optional[Spread]) -
 
 
 def comparison(title: str, groups: Sequence[Mapping[str, Optional[float]]]) -> str:
-    """Markdown: every published figure of a script beside the first group and the spread of all, and what it sums to."""
+    """Markdown: every published figure of a script beside the first group and the spread of all, then the totals."""
     rows = []
     verdicts: Dict[str, Counter[str]] = {}
     for identifier, value in groups[0].items():
@@ -135,8 +135,8 @@ def comparison(title: str, groups: Sequence[Mapping[str, Optional[float]]]) -> s
         if kind == "sampled":
             outside = counted["inside 99%"] + counted["differs"]
             lines.append(
-                f"  - outside the central 95%: {outside} of {total}; were the figures independent and the reconstruction "
-                f"the posts' own program, chance would put {0.05 * total:.1f} there, and {0.01 * total:.1f} outside 99%"
+                f"  - outside the central 95%: {outside} of {total}, outside 99%: {counted['differs']}; "
+                f"by chance alone, were the figures independent, {0.05 * total:.1f} and {0.01 * total:.1f}"
             )
     return "\n".join([*lines, *overall(groups), ""])
 
@@ -147,8 +147,8 @@ def printed(value: float, published: float) -> str:
 
 
 def overall(groups: Sequence[Mapping[str, Optional[float]]]) -> List[str]:
-    """One check of all sampled figures together, which depend on each other: the published vector's Mahalanobis distance
-    from the groups, and its rank among the groups' own distances, each taken from all other groups."""
+    """One check of all sampled figures together, since they depend on each other: the Mahalanobis distance of the
+    published ones from the groups, and its rank among the groups' own distances, each taken from all other groups."""
     names = [i for i in groups[0] if i in PUBLISHED and FIGURES[i]["kind"] == "sampled" and not derived(i)]
     vectors = [[float(group[i] or 0) for i in names] for group in groups]
     count, mean = len(vectors), [math.fsum(column) / len(vectors) for column in zip(*vectors)]

@@ -21,7 +21,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from multiprocessing import Pool
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
@@ -30,6 +30,15 @@ from compare import PUBLISHED, comparison, spread, summary
 Counts = Dict[str, float]
 Figures = Dict[str, Optional[float]]
 Part = Callable[[int, argparse.Namespace], Counts]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What --sweep shows of each setting: columns, and `cells` that makes them from figures."""
+
+    columns: Sequence[str]
+    cells: Callable[[Mapping[str, Any]], List[str]]
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ class Script:
     figures: Callable[[Counts, int], Figures]
     tables: Callable[[Figures, Mapping[str, Any], argparse.Namespace], str]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    sweep: Optional[Sweep] = None
     notes: str = ""  # what --replicates says after its tables
 
 
@@ -100,9 +110,11 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
         documents = read_documents(script, options.merge or [])
         if documents:
             vars(options).update(documents[0]["options"])  # those that the files were made with, not those given here
-        model = {name: getattr(options, name) for name in model_options(parser)}
-        published = PUBLISHED if all(model[name] == parser.get_default(name) for name in model) else {}
-        if options.replicates:
+        model = {action.dest: getattr(options, action.dest) for action in model_actions(parser)}
+        published = PUBLISHED if all(model[a.dest] == a.default for a in model_actions(parser)) else {}
+        if script.sweep and options.sweep:
+            text, document = sweep(script, script.sweep, options, parser)
+        elif options.replicates:
             text, document = replicate(script, options, published)
         else:
             text, document = one_run(script, options, published, documents)
@@ -149,6 +161,38 @@ def replicate(script: Script, options: argparse.Namespace, published: Mapping[st
     spreads = {identifier: spread([group[identifier] for group in groups]) for identifier in groups[0]}
     document = {"script": script.name, "groups": options.replicates, "figures": groups[0], "spread": spreads}
     return comparison(title, groups) + script.notes, document
+
+
+def sweep(
+    script: Script, what: Sweep, options: argparse.Namespace, parser: argparse.ArgumentParser
+) -> Tuple[str, Dict[str, Any]]:
+    """One table row for each combination of the values to try. Raises ValueError for what is no option or value."""
+    settings = sweep_settings(options.sweep, parser)
+    rows, runs = [], []
+    for setting in settings:
+        tried = argparse.Namespace(**{**vars(options), **setting})
+        figures = script.figures(add_up(measure(script, options.seeds, tried)), len(options.seeds))
+        rows.append([*[f"{value:g}" for value in setting.values()], *what.cells(figures)])
+        runs.append({"options": setting, "figures": figures})
+    title = f"{script.name}.py, {seeds_text(options.seeds)}: {' and '.join(settings[0])} varied"
+    columns = [*settings[0], *what.columns]
+    text = table(title, columns, rows, what.notes)
+    return text + "\n", {"script": script.name, "seeds": options.seeds, "sweep": runs}
+
+
+def sweep_settings(texts: Sequence[str], parser: argparse.ArgumentParser) -> List[Dict[str, float]]:
+    """[{"saves": 50, "hours": 4}, …] from ["saves=50,100", "hours=4,8"]: each combination, the last varying fastest."""
+    choices: Dict[str, List[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        action = next((action for action in model_actions(parser) if f"--{name}" in action.option_strings), None)
+        if action is None or not callable(action.type) or action.dest in choices:
+            raise ValueError(f"--sweep {text!r}: {name!r} is no option that can be varied, or is given twice")
+        try:
+            choices[action.dest] = [action.type(value) for value in values.split(",")]
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f"--sweep {text!r}: {error}") from error
+    return [dict(zip(choices, values)) for values in product(*choices.values())]
 
 
 def measure(script: Script, seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Counts]:
@@ -223,7 +267,7 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (--help shows the options)\n")
 
 
-SHARED_OPTIONS = {"help", "seeds", "jobs", "json", "replicates", "merge"}
+SHARED_OPTIONS = {"help", "seeds", "jobs", "json", "replicates", "merge", "sweep"}
 
 
 def make_parser(script: Script) -> argparse.ArgumentParser:
@@ -250,13 +294,17 @@ def make_parser(script: Script) -> argparse.ArgumentParser:
     parser.add_argument(
         "--merge", nargs="+", metavar="FILE", help="run nothing: add up the seeds of these --json files"
     )
+    if script.sweep:
+        parser.add_argument(
+            "--sweep", nargs="+", metavar="OPTION=V,V", help="one table row for each value (or combination of values)"
+        )
     script.add_options(parser)
     return parser
 
 
-def model_options(parser: argparse.ArgumentParser) -> List[str]:
+def model_actions(parser: argparse.ArgumentParser) -> List[argparse.Action]:
     """The options that change what is modelled, as opposed to how often and where it runs."""
-    return [action.dest for action in parser._actions if action.dest not in SHARED_OPTIONS]
+    return [action for action in parser._actions if action.dest not in SHARED_OPTIONS]
 
 
 def seed_list(text: str) -> List[int]:
@@ -314,9 +362,9 @@ def text_report(
     checks = {
         name[len("check: ") :]: int(times) for name, times in sorted(counts.items()) if name.startswith("check: ")
     }
-    lines += ["Ground truth"]
+    lines += ["Ground truth"] if checks else []
     lines += [f"  PASS  {rule}: {times:,} of {times:,} checks" for rule, times in checks.items()]
-    if published:
+    if any(identifier in published for identifier in figures):
         lines += ["", *summary(figures, published)]
     return "\n".join(lines) + "\n"
 
@@ -362,14 +410,12 @@ def both(
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """Aligned text. A cell that is a number stands to the right, other text to the left; notes follow the rows."""
-    widths = [max(len(row[i]) for row in [list(columns), *rows]) for i in range(len(columns))]
+    """Aligned text: columns of numbers to the right, all others to the left; notes follow the rows."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows)]
+    numeric = [all(re.match(r"[-+]?[0-9]|n/a|$", cell) for cell in column) for column in zip(*rows)]
     lines = [title, ""]
-    for row in [list(columns), ["-" * width for width in widths], *rows]:
-        cells = [
-            cell.rjust(width) if i > 1 and not cell.startswith("-") else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths))
-        ]
+    for row in [columns, ["-" * width for width in widths], *rows]:
+        cells = [c.rjust(width) if right else c.ljust(width) for c, width, right in zip(row, widths, numeric)]
         lines.append(("  " + "  ".join(cells)).rstrip())
     lines += [""] + [f"  {note}" for note in notes] if notes else []
     return "\n".join(lines)

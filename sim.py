@@ -20,8 +20,8 @@ import json
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from arguments import JSON, ToolError
-from report import Counts, GroundTruth, Script, main, real, whole
-from sim_report import DELAYS, figures, tables
+from report import Counts, GroundTruth, Script, main
+from sim_report import DELAYS, NOTES, SWEEP, figures, tables
 from support_day import (
     HOUR,
     KB,
@@ -31,6 +31,7 @@ from support_day import (
     Stale,
     Version,
     World,
+    add_options,
     article_arguments,
     article_rank,
     plan_day,
@@ -172,8 +173,6 @@ def play_day(seed: int, options: argparse.Namespace, day: Day, prefix: str, hour
         else:
             counts.update(hourly_check(agent, f"{prefix}hour{what}."))
     world.finish()
-    for way, (calls, size) in agent.costs.items():
-        counts.update({f"{prefix}cost.{way}.calls": calls, f"{prefix}cost.{way}.bytes": size})
     if not prefix:
         counts["questions_top10"] = sum(question.rank < 10 for question in day.questions)
         counts["saves_top10"] = sum(save.rank < 10 for save in day.saves)
@@ -192,22 +191,27 @@ def hourly_check(agent: Agent, name: str) -> Counts:
     """Checks all citations in three ways, holds each against the ground truth, and counts what is stale."""
     truth, checks = agent.world.truth, agent.world.checks
     stale, lost = truth.stale(), truth.renamed_or_gone()
+    agent.costs = {way: [0, 0] for way in agent.costs}
     by_title = agent.check_by_title()
     checks.equal(TITLE_CHECK, by_title, lost)
     checks.equal(ID_CHECKS["reread"], agent.check_by_rereading(), stale)
     checks.equal(ID_CHECKS["poll"], agent.check_by_polling(), stale)
-    given = agent.citations()
-    return {
+    is_stale = [[(cited.article_id, cited.updated_at) in stale for cited in answer] for answer in agent.answers]
+    counts: Counts = {
         name + "checks": 1,
         name + "answers": len(agent.answers),
-        name + "citations": len(given),
+        name + "citations": len(agent.citations()),
         name + "distinct": len(truth.cited),
         name + "stale": len(stale),
         name + "gone": sum(why == "gone" for why in stale.values()),
-        name + "given_stale": sum((c.article_id, c.updated_at) in stale for c in given),
-        name + "answers_stale": sum(any((c.article_id, c.updated_at) in stale for c in a) for a in agent.answers),
+        name + "given_stale": sum(map(sum, is_stale)),
+        name + "first_stale": sum(answer[0] for answer in is_stale if answer),
+        name + "answers_stale": sum(map(any, is_stale)),
         name + "title_check_found": len(by_title),
     }
+    for way, (calls, size) in agent.costs.items():
+        counts[f"{name}{way}.calls"], counts[f"{name}{way}.bytes"] = calls, size
+    return counts
 
 
 def edits_part(seed: int, options: argparse.Namespace) -> Counts:
@@ -306,31 +310,20 @@ def search(world: World, query: str) -> List[JSON]:
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    for name, kind, default, about in (
-        ("--articles", whole(2, 100_000), 400, "articles in the knowledge base"),
-        ("--questions", whole(1, 100_000), 120, "questions a day"),
-        ("--saves", whole(0, 100_000), 300, "people's saves a day"),
-        ("--hours", whole(1, 168), 8, "hours a day"),
-        ("--zipf", real(0, 5), 0.9, "exponent of popularity: an article of rank r weighs r^-ZIPF"),
-        ("--retitle", real(0, 100), 10.0, "percent of saves that change the title too"),
-        ("--unpublish", real(0, 100), 5.0, "percent of saves that unpublish"),
-        ("--topics", whole(1, 10_000), 24, "topics (inferred)"),
-        ("--topic-zipf", real(0, 5), 0.9, "exponent of the topics' sizes (inferred)"),
-    ):
-        parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{about} (default: {default:g})")
-
-
 SCRIPT = Script(
     name="sim",
     about=(__doc__ or "").split("\n", 1)[0],
     examples="  python sim.py --seeds 1-5\n"
     "  python sim.py --articles 2000 --questions 500 --saves 80\n"
-    "  python sim.py --seeds 1-20 --jobs 4 --json day.json",
+    "  python sim.py --seeds 1-20 --jobs 4 --json day.json\n"
+    "  python sim.py --sweep saves=50,100,300,1000 hours=4,8\n"
+    "  python sim.py --replicates 200",
     parts={"day": day_part, "edits": edits_part, "control": control_part},
     figures=figures,
     tables=tables,
     add_options=add_options,
+    sweep=SWEEP,
+    notes=NOTES,
 )
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The figures and tables of `sim.py`: from summed counts to figures by id, and from figures to text.
 
 Glossary
-    counts    what `sim.py` counted, summed over the seeds: "hour8.stale", "cost.poll.bytes", "edits.1h.attempts", …
+    counts    what `sim.py` counted, summed over the seeds: "hour8.stale", "hour8.poll.bytes", "edits.1h.attempts", …
     figures   the posts' figures by their ids in results/published.json, and ours under ids of the same form
     cells     a function from figures to one table row, used for our figures and for the published ones alike
 """
@@ -9,9 +9,11 @@ Glossary
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from typing import Any, Callable, List, Mapping, Optional
 
-from report import Counts, Figures, both, number, percent, ratio, share, table
+from compare import PUBLISHED
+from report import Counts, Figures, Sweep, both, number, percent, ratio, share, table
 
 DELAYS = (("20s", "20 s", 20.0), ("15min", "15 min", 900.0), ("1h", "1 h", 3600.0), ("4h", "4 h", 14400.0))
 
@@ -33,7 +35,13 @@ def figures(counts: Counts, seeds: int) -> Figures:
     checks = sum(counts[f"hour{hour}.checks"] for hour in range(1, hours + 1))
     found["sim.cost.checks"] = checks
     for way in ("title", "reread", "poll", "moved"):
-        calls, size = counts[f"cost.{way}.calls"], counts[f"cost.{way}.bytes"]
+        calls, size = (
+            sum(counts[f"hour{hour}.{way}.{what}"] for hour in range(1, hours + 1)) for what in ("calls", "bytes")
+        )
+        for hour in range(1, hours + 1):
+            found[f"sim.cost.{way}.hour{hour}.kib_per_check"] = ratio(
+                counts[f"hour{hour}.{way}.bytes"] / 1024, counts[f"hour{hour}.checks"]
+            )
         found[f"sim.cost.{way}.calls"] = calls
         found[f"sim.cost.{way}.kib"] = size / 1024
         found[f"sim.cost.{way}.bytes_per_call"] = ratio(size, calls)
@@ -53,7 +61,7 @@ def figures(counts: Counts, seeds: int) -> Figures:
 def staleness_figures(counts: Counts, source: str, name: str) -> Figures:
     found: Figures = {
         name + what: counts[source + what]
-        for what in ("citations", "distinct", "stale", "gone", "given_stale", "answers", "answers_stale")
+        for what in ("citations", "distinct", "stale", "gone", "given_stale", "first_stale", "answers", "answers_stale")
     }
     found[name + "title_check_found"] = counts[source + "title_check_found"]
     found[name + "stale_percent"] = ratio_percent(found, name + "stale", name + "citations")
@@ -167,8 +175,8 @@ def edits_table(found: Figures, published: Mapping[str, Any]) -> str:
     for delay, label, _ in DELAYS:
         rows += both(label, found, published, edit_cells(f"sim.edits.{delay}."))
     replays = [
-        f"  {who}: {share(f['sim.edits.replays_marked'], f['sim.edits.replays_sent'])} returned the first result marked "
-        f"as a replay; {number(f['sim.edits.no_longer_published_total'])} edits found the article gone"
+        f"  {who}: {share(f['sim.edits.replays_marked'], f['sim.edits.replays_sent'])} returned the first result, "
+        f"marked as a replay; {number(f['sim.edits.no_longer_published_total'])} edits found the article gone"
         for who, f in (("ours", found), ("published", published))
         if f
     ]
@@ -183,10 +191,10 @@ def edits_table(found: Figures, published: Mapping[str, Any]) -> str:
         ),
         rows,
         (
-            "refused: edits refused / edits tried; retry: saved / retried",
-            "The same call sent again after each edit saved:",
-        )
-        + tuple(f"  {line}" for line in replays),
+            "refused: because the version changed, or because the article is no longer published / edits tried",
+            "retry: saved / tried again. The same call sent once more after each edit that was saved at once:",
+            *replays,
+        ),
     )
 
 
@@ -196,3 +204,45 @@ def edit_cells(name: str) -> Callable[[Mapping[str, Any]], List[str]]:
         share(f[name + "no_longer_published"], f[name + "attempts"]),
         share(f[name + "retries_saved"], f[name + "version_conflicts"]),
     ]
+
+
+def sweep_cells(f: Mapping[str, Any]) -> List[str]:
+    hours = max(int(name.split(".")[2][4:]) for name in f if name.startswith("sim.staleness.hour"))
+    last = f"sim.staleness.hour{hours}."
+    return [
+        share(f[last + "given_stale"], f[last + "citations"]),
+        share(f[last + "answers_stale"], f[last + "answers"]),
+        *[f"{number(f[f'sim.cost.{way}.kib_per_check'], 1)} KiB" for way in ("title", "reread", "poll")],
+        share(f["sim.edits.1h.version_conflicts"], f["sim.edits.1h.attempts"]),
+    ]
+
+
+SWEEP = Sweep(
+    columns=("stale of all given", "answers with one", "search titles", "re-read", "poll", "refused after 1 h"),
+    cells=sweep_cells,
+    notes=(
+        "stale of all given, answers with one: at the end of the day; search titles, re-read, poll: data per check",
+        "refused after 1 h: edits refused because the version had changed / edits tried",
+    ),
+)
+
+
+def contradiction(stale: int, percent_stale: float, answers: int, control: int, control_answers: int) -> str:
+    """Markdown: why the post's staleness column cannot be what its head says, in the post's own numbers."""
+    text = f"""
+        At hour 8 the post has {stale} stale citations, and {answers} of 600 answers with at least one. If each citation
+        belonged to one answer, {stale} stale ones could be in {stale} answers at most. The same holds for the control:
+        {control} stale citations in {control_answers} answers. Counting distinct citations (one article in one version, however
+        often it was given) gives both columns, at every hour and in the control. But "citations so far" counts all
+        that were given, so the published {percent_stale}% divides distinct citations by given ones. Of all citations
+        given, about twice as large a share is stale; `sim.py` prints it beside the published column."""
+    return f'\n### The published "stale" divides one thing by another\n\n{fill(" ".join(text.split()), 118)}\n'
+
+
+NOTES = contradiction(
+    PUBLISHED["sim.staleness.hour8.stale"],
+    PUBLISHED["sim.staleness.hour8.stale_percent"],
+    round(6 * PUBLISHED["sim.staleness.hour8.answers_stale_percent"]),
+    PUBLISHED["sim.control.stale"],
+    PUBLISHED["sim.control.answers_stale"],
+)

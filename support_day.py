@@ -26,7 +26,7 @@ from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from arguments import JSON, ToolError
 from kb_store import KnowledgeBaseStore
-from report import GroundTruth, pick, rng
+from report import GroundTruth, pick, real, rng, whole
 from tool_store import CheckFailed
 
 KB = "kb"
@@ -99,7 +99,25 @@ def draw_rank(cumulative: List[float], uniform: float) -> int:
     return min(bisect(cumulative, uniform), len(cumulative) - 1)
 
 
-# --- the world a day is played in ------------------------------------------------------------------------------------
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    for name, kind, default, about in (
+        ("--articles", whole(2, 100_000), 400, "articles in the knowledge base"),
+        ("--questions", whole(1, 100_000), 120, "questions a day"),
+        ("--saves", whole(0, 100_000), 300, "people's saves a day"),
+        ("--hours", whole(1, 168), 8, "hours a day"),
+        ("--zipf", real(0, 5), 0.9, "exponent of popularity: an article of rank r weighs r^-ZIPF"),
+        ("--retitle", real(0, 100), 10.0, "percent of saves that change the title too"),
+        ("--unpublish", real(0, 100), 5.0, "percent of saves that unpublish"),
+        ("--topics", whole(1, 10_000), 24, "topics (inferred)"),
+        ("--topic-zipf", real(0, 5), 0.9, "exponent of the topics' sizes (inferred)"),
+    ):
+        parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{about} (default: {default:g})")
+
+
+# --- the world a day is played in -------------------------------------------------------------------------------------
 
 
 Version = Tuple[str, str]  # (article_id, updated_at): what makes two citations one
@@ -209,7 +227,7 @@ def article_arguments(identifier: str) -> JSON:
     return {"knowledge_base_id": KB, "article_id": identifier}
 
 
-# --- texts: ours, since the posts publish none -----------------------------------------------------------------------
+# --- texts: ours, since the posts publish none ------------------------------------------------------------------------
 
 TOPICS = (
     "Invoices Parcels Logins Refunds Events Exports Printing Deals Leave Payroll Repairs Backups "
