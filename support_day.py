@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import random
-import sqlite3
+import weakref
 from bisect import bisect
 from dataclasses import dataclass
 from functools import lru_cache
@@ -90,7 +90,7 @@ def plan_day(seed: int, options: argparse.Namespace, even_saves: bool = False) -
 
 
 def zipf(ranks: int, exponent: float) -> List[float]:
-    """Cumulative shares: rank r (from 1) weighs r^-exponent. The first ten of 400 at 0.9 have 36.697%."""
+    """Cumulative shares: rank r (from 1) weighs r^-exponent. The first ten of 400 at 0.9 have 36.696%."""
     weights = list(accumulate((rank + 1) ** -exponent for rank in range(ranks)))
     return [weight / weights[-1] for weight in weights]
 
@@ -125,8 +125,8 @@ Stale = Dict[Version, str]  # each stale version, and why: changed or gone
 
 
 @lru_cache(maxsize=1)
-def first_articles(seed: int, topics: Tuple[int, ...]) -> Tuple[List[Tuple[str, str]], sqlite3.Connection]:
-    """([(title, content)], a database that holds them): how each part of a seed begins. Made once, then copied."""
+def first_articles(seed: int, topics: Tuple[int, ...]) -> Tuple[List[Tuple[str, str]], KnowledgeBaseStore]:
+    """([(title, content)], a store that holds them): how each part of a seed begins. Made once, then copied."""
     random_source = rng(seed, "texts")
     texts = [
         (title_text(rank, topic, 0), content_text(random_source, rank, topic)) for rank, topic in enumerate(topics)
@@ -136,7 +136,8 @@ def first_articles(seed: int, topics: Tuple[int, ...]) -> Tuple[List[Tuple[str, 
     for rank, (title, content) in enumerate(texts):
         store.create_article(KB, title, content, article_id(rank))
     store.search_knowledge_base(KB, "first")  # brings the index up to date
-    return texts, store.db
+    weakref.finalize(store, store.db.close)  # when another seed's takes its place
+    return texts, store
 
 
 class Truth:
@@ -169,11 +170,11 @@ class World:
     """One store under a clock that the simulation sets, the people who save in it, and the truth about it."""
 
     def __init__(self, seed: int, day: Day, checks: GroundTruth) -> None:
-        texts, database = first_articles(seed, tuple(day.topics))
+        texts, first = first_articles(seed, tuple(day.topics))
         self.day = day
         self.now = 0.0  # seconds since the day began
         self.store = KnowledgeBaseStore(clock=lambda: DAY_BEGINS + self.now)
-        database.backup(self.store.db)
+        first.db.backup(self.store.db)
         self.checks = checks
         self.truth = Truth(texts)
         self.random = rng(seed, "changes")
