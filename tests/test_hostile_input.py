@@ -20,7 +20,7 @@ from tests import hostile
 from tests.hostile import SEED, TIMES, Watch, answer, described, spoilt, value
 from tests.record_case import NOW, field, options
 
-CASES = 12_000 * TIMES  # for each test of each store
+CASES = 8_000 * TIMES  # for each test of each store
 
 Call = Tuple[Callable[..., Any], Tuple[Any, ...]]
 READERS = ("read_knowledge_article", "list_record_items", "read_record_item", "poll_resource_events")
