@@ -357,11 +357,25 @@ class KnowledgeBaseStore(ToolStore):
             ),
             (
                 "every recorded edit's result is its event",
-                """SELECT k.key FROM idempotency_key AS k JOIN event AS e USING (resource_type, resource_id, sequence)
+                """SELECT k.key
+                   FROM idempotency_key AS k LEFT JOIN event AS e USING (resource_type, resource_id, sequence)
                    WHERE k.resource_type = 'knowledge_base' AND (
-                       NOT json_valid(k.result)
+                       e.sequence IS NULL OR NOT json_valid(k.result)
                        OR json_extract(k.result, '$.citation.updated_at') IS NOT e.version
                        OR json_extract(k.result, '$.citation.article_id') IS NOT e.subject_id)""",
+            ),
+            (
+                "articles are numbered in their knowledge base's range, where a search looks for them",
+                f"""SELECT a.knowledge_base_id, article_id, a.number, b.number
+                    FROM article AS a JOIN knowledge_base AS b USING (knowledge_base_id)
+                    WHERE a.number / {NUMBERS} IS NOT b.number""",
+            ),
+            (
+                "the index has followed no further than the log goes",
+                """SELECT knowledge_base_id, indexed_sequence FROM knowledge_base
+                   WHERE indexed_sequence NOT BETWEEN 0 AND (
+                       SELECT coalesce(max(sequence), 0) FROM event
+                       WHERE resource_type = 'knowledge_base' AND resource_id = knowledge_base_id)""",
             ),
         ]
 

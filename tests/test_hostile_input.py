@@ -19,6 +19,7 @@ from record_store import RecordStore
 from tests import hostile
 from tests.hostile import SEED, TIMES, Watch, answer, described, spoilt, value
 from tests.record_case import NOW, field, options
+from tool_store import CheckFailed
 
 CASES = 8_000 * TIMES  # for each test of each store
 
@@ -292,6 +293,40 @@ class Watching(SharedFile):
             self.assertEqual(self.watch.changed(), rows > 0, table)
             seen += [table] if rows else []
         self.assertLessEqual({"article", "event", "idempotency_key", "record_item", "article_index_data"}, set(seen))
+
+
+class Spoiled(SharedFile):
+    """A check proves something only if it fails on a file that is not as it should be, whatever stands in it."""
+
+    STATEMENTS = (
+        *[f"UPDATE idempotency_key SET result = '{text}'" for text in ("", "{", "[]", "null", "7", "{}")],
+        "UPDATE idempotency_key SET sequence = NULL",
+        "UPDATE knowledge_base SET number = 7",
+        "UPDATE knowledge_base SET indexed_sequence = 7",
+        "UPDATE knowledge_base SET indexed_sequence = -1",
+        "UPDATE knowledge_base SET indexed_sequence = 'x'",
+        "UPDATE record_item SET created_at = '2030-01-01T00:00:00.000000Z'",
+        "UPDATE record_item SET updated_at = 'yesterday'",
+    )
+
+    def test_each_is_found(self) -> None:
+        for edit, arguments in self.edits():
+            edit(*arguments)
+        for statement in self.STATEMENTS:
+            self.articles.check()
+            self.records.check()
+            self.articles.db.execute("PRAGMA foreign_keys = OFF")
+            before = list(self.articles.db.execute(f"SELECT * FROM {statement.split()[1]}"))
+            self.articles.db.execute(statement)
+            broken = 0
+            for store in (self.articles, self.records):
+                try:
+                    store.check()
+                except CheckFailed:
+                    broken += 1
+            self.assertGreater(broken, 0, statement)
+            marks = ", ".join("?" * len(before[0]))
+            self.articles.db.executemany(f"REPLACE INTO {statement.split()[1]} VALUES ({marks})", before)
 
 
 class Rules(SharedFile):

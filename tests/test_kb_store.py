@@ -678,6 +678,9 @@ class Invariants(KnowledgeBaseCase):
             "INSERT INTO event VALUES ('knowledge_base', 'kb', 4, 'saved', 'nobody', 'v')",
         "every recorded edit's result is its event":
             "UPDATE idempotency_key SET result = json_set(result, '$.citation.article_id', 'b')",
+        "articles are numbered in their knowledge base's range, where a search looks for them":
+            "UPDATE knowledge_base SET number = 2",
+        "the index has followed no further than the log goes": "UPDATE knowledge_base SET indexed_sequence = 4",
     }  # fmt: skip
     INDEX_SPOILERS = (
         ("does not hold article number 4294967297", "UPDATE article SET content = 'Other'"),
