@@ -175,7 +175,7 @@ def cost(spreads: Mapping[str, Any]) -> str:
         plot.line(series, mean)
         plot.dots(series, mean)
         plot.legend(series, label)
-    plot.note("Line and band: mean and central 95% of our groups of five seeds. The post prints the day's mean only.")
+    plot.note("Line and band: mean and central 95% of our groups. The post prints the day's mean.")
     return plot.text()
 
 

@@ -126,7 +126,7 @@ class Schema:
         return ToolError("validation_failed", fields=listed)
 
     def preview(self, values: JSON) -> str:
-        """"status: new | ticket: BUG-1 | title: Login": one line, selects first, the rest in schema order, no empties.
+        """ "status: new | ticket: BUG-1 | title: Login": one line, selects first, the rest in schema order, no empties.
 
         Strings as they are, anything else as JSON; formulas are left out.
         """

@@ -376,10 +376,13 @@ class RecordChannels(ToolStore):
         out what such a channel holds by writing relations to it."""
         if self.granted is not None and record_channel_id not in self.granted:
             return False
-        return self.db.execute(
-            "SELECT 1 FROM record_item WHERE record_channel_id = ? AND item_id = ? AND NOT deleted",
-            (record_channel_id, item_id),
-        ).fetchone() is not None
+        return (
+            self.db.execute(
+                "SELECT 1 FROM record_item WHERE record_channel_id = ? AND item_id = ? AND NOT deleted",
+                (record_channel_id, item_id),
+            ).fetchone()
+            is not None
+        )
 
     def today(self) -> date:
         return datetime.fromtimestamp(self.clock(), timezone.utc).date()

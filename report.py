@@ -410,9 +410,9 @@ def both(
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """Aligned text: columns of numbers to the right, all others to the left; notes follow the rows."""
+    """Aligned text: labels and texts to the left, columns of numbers to the right; notes follow the rows."""
     widths = [max(map(len, column)) for column in zip(columns, *rows)]
-    numeric = [all(re.match(r"[-+]?[0-9]|n/a|$", cell) for cell in column) for column in zip(*rows)]
+    numeric = [i > 0 and all(re.match(r"[-+]?[0-9]|n/a|$", cell) for cell in c) for i, c in enumerate(zip(*rows))]
     lines = [title, ""]
     for row in [columns, ["-" * width for width in widths], *rows]:
         cells = [c.rjust(width) if right else c.ljust(width) for c, width, right in zip(row, widths, numeric)]

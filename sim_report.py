@@ -166,7 +166,7 @@ def cost_cells(name: str) -> Callable[[Mapping[str, Any]], List[str]]:
         f"{number(f.get(name + 'kib'))} KiB",
         number(f.get(name + "calls_per_check"), 1),
         f"{number(f.get(name + 'kib_per_check'), 1)} KiB",
-        f"{number(f.get(name + 'bytes_per_call'))} bytes" if name + "bytes_per_call" in f else "n/a",
+        f"{number(f.get(name + 'bytes_per_call'))} bytes" if f.get(name + "bytes_per_call") else "n/a",
     ]
 
 

@@ -45,7 +45,7 @@ END_CHECK = "after the version check every item holds the agent's severity and t
 STORE_CHECK = "the store's own invariants hold at the end"
 
 # What a refusal says at each level.
-LEVELS = {"terse": "nothing", "field": "which field", "values": "field, reason, values", "labels": "that and labels"}
+LEVELS = {"terse": "nothing", "field": "which field", "values": "field, reason, values", "labels": "values and labels"}
 
 KEYS = ("status", "owner", "severity", "points", "area", "due")
 
