@@ -330,6 +330,7 @@ def open_database(path: str, schema: str, timeout: float) -> sqlite3.Connection:
                 time.sleep(0.01)
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA recursive_triggers = ON")  # so that REPLACE, too, meets the trigger against deleting
         db.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
     except sqlite3.DatabaseError as error:
         db.close()
