@@ -260,6 +260,13 @@ class CatchingUp(KnowledgeBaseCase):
                     self.store.index.catch_up("kb")
                 self.assertEqual(self.lag(), max(0, before + events - 4))
 
+    def test_a_batch_indexes_the_articles_of_its_events_only(self) -> None:
+        for _ in range(9):
+            self.store.create_article("kb", "Refunds", "")
+        with mock.patch("article_index.CATCH_UP", 4), self.store.write:
+            self.store.index.catch_up("kb")
+        self.assertEqual(self.store.db.execute("SELECT count(*) FROM article_index").fetchone(), (4,))
+
     def test_a_sound_store_may_lag(self) -> None:
         self.search("refund")
         self.store.retitle_article("kb", "a", "Other")

@@ -160,6 +160,7 @@ class Search(KnowledgeBaseCase):
     def test_a_snippet_begins_at_the_longest_word_that_stands_in_the_text(self) -> None:
         self.store.save_article("kb", "a", "One and then Overdue payments, and so on. " + "x" * 500)
         self.assertEqual(self.search("and OVERDUE nowhere")[0]["snippet"][:21], "Overdue payments, and")
+        self.assertEqual(len(self.search("overdue")[0]["snippet"]), SNIPPET)
         self.assertEqual(self.search("refunds")[0]["snippet"][:12], "One and then")
         self.assertEqual(len(self.search("refunds")[0]["snippet"]), SNIPPET)
 
@@ -186,9 +187,9 @@ class Search(KnowledgeBaseCase):
     def test_any_text_is_a_legal_query(self) -> None:
         for query in (
             'refund"', '"refund', "refund AND", "OR refund", "NOT refund", "NEAR(refund order, 2)", "refund*",
-            "^refund", "title:refund", "title : refund", "{title content}: refund", "-refund", "refund + order", "(refund",
-            "))", "'; DROP TABLE article; --", "%refund%", "__", "\\refund", "refund\n", "{refund}", "[re", "refund;",
-            "refund--", "/*refund*/", "$refund", ":base", "?1 refund", "refund\u2028", "\ufeffrefund",
+            "^refund", "title:refund", "title : refund", "{title content}: refund", "-refund", "refund + order",
+            "(refund", "))", "'; DROP TABLE article; --", "%refund%", "__", "\\refund", "refund\n", "{refund}", "[re",
+            "refund;", "refund--", "/*refund*/", "$refund", ":base", "?1 refund", "refund\u2028", "\ufeffrefund",
             "\U0001f600 refund", "refund " * 28, "ﬁ ½ Ⅷ ﷺ refund", "\U0010ffff refund",
         ):  # fmt: skip
             with self.subTest(query):
@@ -727,6 +728,11 @@ class Invariants(KnowledgeBaseCase):
     def test_a_results_version_must_be_its_events_too(self) -> None:
         self.spoil("UPDATE idempotency_key SET result = json_set(result, '$.citation.updated_at', 'x')")
         with self.assertRaisesRegex(tool_store.CheckFailed, "every recorded edit's result is its event"):
+            self.store.check()
+
+    def test_two_events_with_one_version_are_found_out(self) -> None:
+        self.spoil("UPDATE event SET version = (SELECT version FROM event WHERE sequence = 2) WHERE sequence = 3")
+        with self.assertRaisesRegex(tool_store.CheckFailed, "versions of an article or item strictly increase"):
             self.store.check()
 
     def test_an_article_without_an_event_is_found_out(self) -> None:

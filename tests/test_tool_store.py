@@ -10,6 +10,7 @@ import tempfile
 import threading
 import warnings
 from typing import Any, Dict, List, Tuple
+from unittest import mock
 
 from arguments import ToolError
 from kb_store import KnowledgeBaseStore
@@ -102,7 +103,10 @@ class Polling(KnowledgeBaseCase):
 
 class TheLog(KnowledgeBaseCase):
     def test_no_event_is_ever_changed_or_deleted(self) -> None:
-        for statement in ("UPDATE event SET type = 'saved'", "UPDATE event SET sequence = 2", "DELETE FROM event"):
+        for statement in (
+            "UPDATE event SET type = 'saved'", "UPDATE event SET sequence = 2", "DELETE FROM event",
+            "REPLACE INTO event VALUES ('knowledge_base', 'kb', 1, 'saved', 'a', 'v')",
+        ):  # fmt: skip
             with self.subTest(statement), self.assertRaisesRegex(sqlite3.IntegrityError, "append-only"):
                 self.store.db.execute(statement)
 
@@ -124,6 +128,23 @@ class TheLog(KnowledgeBaseCase):
         ):
             with self.subTest(row), self.assertRaises(sqlite3.IntegrityError):
                 self.store.db.execute(row)
+
+
+class FailingCommit:
+    """A connection whose COMMIT fails with this message."""
+
+    def __init__(self, db: sqlite3.Connection, message: str) -> None:
+        self.db = db
+        self.message = message
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.db.in_transaction
+
+    def execute(self, statement: str, *arguments: Any) -> Any:
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError(self.message)
+        return self.db.execute(statement, *arguments)
 
 
 class Transactions(KnowledgeBaseCase):
@@ -149,6 +170,15 @@ class Transactions(KnowledgeBaseCase):
         self.assertFalse(self.store.db.in_transaction)
         self.assertEqual(rows(self.store), before)
         self.assertFalse(self.edit("Paid", key="k")["replayed"])
+
+    def test_a_commit_that_is_locked_out_is_busy_and_one_that_fails_otherwise_is_an_error(self) -> None:
+        before = rows(self.store)
+        for message, raised in (("database is locked", ToolError), ("disk I/O error", sqlite3.OperationalError)):
+            failing = mock.patch.object(self.store.write, "db", FailingCommit(self.store.db, message))
+            with failing, self.assertRaises(raised):
+                self.edit("Mine", key="k")
+            self.assertFalse(self.store.db.in_transaction)
+            self.assertEqual(rows(self.store), before)
 
     def test_a_transaction_that_sqlite_has_ended_itself_is_no_second_error(self) -> None:
         with self.assertRaisesRegex(ZeroDivisionError, "mine"), self.store.write as db:
