@@ -117,36 +117,38 @@ def object_problem(value: Any, rule: JSON) -> Optional[str]:
 
 def json_problem(value: Any) -> Optional[str]:
     """Why a value cannot be kept as JSON; None if it can. Walks with a stack: nesting must not exhaust Python's."""
-    waiting: List[Tuple[Any, int]] = [(value, 1)]
+    waiting: List[Tuple[Any, int]] = [([value], 0)]  # containers whose children are still to be looked at
     values = characters = 0
     while waiting:
-        item, depth = waiting.pop()
-        values += 1
-        kind = type(item)
-        if kind is str:
-            characters += len(item)
-            problem = text_problem(item)
-            if problem:
-                return problem
-        elif kind is dict or kind is list:
-            if depth > MAX_DEPTH:
-                return f"must not be nested deeper than {MAX_DEPTH} levels"
-            children = list(item.values()) if kind is dict else item
-            if kind is dict:
-                if not all(type(key) is str for key in item):
+        container, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            return f"must not be nested deeper than {MAX_DEPTH} levels"
+        children = container
+        if type(container) is dict:
+            for key in container:
+                if type(key) is not str:
                     return "must have strings as keys"
-                children += item.keys()
-            if values + len(waiting) + len(children) > MAX_VALUES:
-                return f"must not hold more than {MAX_VALUES} values"
-            waiting += [(child, depth + 1) for child in children]
-        elif kind is float:
-            if item - item != 0:  # true of NaN and both infinities, which JSON does not have
-                return f"must hold finite numbers, got {item}"
-        elif kind is int:
-            if not -INT64_MAX - 1 <= item <= INT64_MAX:
-                return "must hold integers of at most 64 bits"
-        elif item is not None and kind is not bool:
-            return "must hold JSON values only"
+            children = [*container, *container.values()]
+        values += len(children)
+        if values > MAX_VALUES:
+            return f"must not hold more than {MAX_VALUES} values"
+        for item in children:
+            kind = type(item)
+            if kind is str:
+                characters += len(item)
+                problem = text_problem(item)
+                if problem:
+                    return problem
+            elif kind is dict or kind is list:
+                waiting.append((item, depth + 1))
+            elif kind is float:
+                if item - item != 0:  # true of NaN and both infinities, which JSON does not have
+                    return f"must hold finite numbers, got {item}"
+            elif kind is int:
+                if not -INT64_MAX - 1 <= item <= INT64_MAX:
+                    return "must hold integers of at most 64 bits"
+            elif item is not None and kind is not bool:
+                return "must hold JSON values only"
         if characters > MAX_TEXT:
             return f"must not hold more than {MAX_TEXT} characters"
     return None
@@ -209,6 +211,8 @@ def canonical_time(text: str) -> Optional[str]:
         if sign:
             offset = timedelta(hours=int(hours), minutes=int(minutes))
             when = when - offset if sign == "+" else when + offset
+        elif len(text) == 27:
+            return text  # in this form already, as the versions are that a store gives
     except (ValueError, OverflowError):
         return None
     return when.isoformat(timespec="microseconds") + "Z"

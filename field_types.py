@@ -88,6 +88,9 @@ class Schema:
         self.page_text = to_json(in_page(fields))
         self.checks: Dict[str, Check] = {field["key"]: field_check(field) for field in fields}
         self.required = [field["key"] for field in fields if field["is_required"]]
+        self.clearable = frozenset(
+            field["key"] for field in fields if not field["is_required"] and field["type"] != "formula"
+        )
         self.unique = frozenset(field["key"] for field in fields if field["is_unique"])
         self.related = {field["key"]: field["config"]["record_channel_id"] for field in fields_of(fields, "relation")}
         self.looked_up = [field["key"] for field in fields if field["is_unique"] or field["type"] == "relation"]
@@ -101,6 +104,8 @@ class Schema:
         found = {}
         checks = self.checks
         for key, value in values.items():
+            if value is None and key in self.clearable:
+                continue
             check = checks.get(key)
             problem = check(value) if check else "is not a field of this channel"
             if problem:
@@ -181,13 +186,11 @@ def hint(field: Optional[JSON], level: str) -> JSON:
 
 
 def field_check(field: JSON) -> Check:
-    """The type's check, with what null and the other empties mean for this field put in front."""
+    """The type's check; for a required field with the empties put in front. (`clearable` is what takes null.)"""
     check = TYPES[field["type"]].check(field["type"], field["config"])
-    if field["type"] == "formula":
-        return check
     if field["is_required"]:
         return lambda value: "is required and cannot be empty" if is_empty(value) else check(value)
-    return lambda value: None if value is None else check(value)
+    return check
 
 
 # --- a valid value of each type --------------------------------------------------------------------------------------
@@ -321,20 +324,22 @@ def relation_check(kind: str, config: JSON) -> Check:
 def file_check(kind: str, config: JSON) -> Check:
     """A reference: the bytes live elsewhere, and no tool of an agent uploads any."""
     form = 'must be a file as {"name", "url"} with perhaps "size" and "media_type"'
+    needed, known = {"name", "url"}, {"name", "url", "size", "media_type"}
+    name_rule, media_type_rule = {"minLength": 1, "maxLength": 255}, {"maxLength": 127}
 
     def check(value: Any) -> Optional[str]:
         if not isinstance(value, dict):
             return f"{form}, got {shown(value)}"
-        if not {"name", "url"} <= value.keys() <= {"name", "url", "size", "media_type"}:
+        if not needed <= value.keys() <= known:
             return f"{form}, got other keys"
-        if string_problem(value["name"], {"minLength": 1, "maxLength": 255}) or "/" in value["name"]:
+        if string_problem(value["name"], name_rule) or "/" in value["name"]:
             return f"must have a name of 1 to 255 characters without a slash, got {shown(value['name'])}"
         if not isinstance(value["url"], str) or not is_url(value["url"]):
             return f"must have a url such as https://example.com/a.pdf, got {shown(value['url'])}"
         size, media_type = value.get("size", 0), value.get("media_type", "")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             return f"must have its size in bytes, got {shown(size)}"
-        if string_problem(media_type, {"maxLength": 127}):
+        if string_problem(media_type, media_type_rule):
             return f"must have a media type such as application/pdf, got {shown(media_type)}"
         return None
 
