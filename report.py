@@ -27,6 +27,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoRet
 
 from compare import PUBLISHED, comparison, spread, summary
 
+PUBLISHED_SEEDS = 5  # the posts' tables are sums over seeds 1-5, so only five seeds can be compared with them
+
 Counts = Dict[str, float]
 Figures = Dict[str, Optional[float]]
 Part = Callable[[int, argparse.Namespace], Counts]
@@ -53,6 +55,7 @@ class Script:
     figures: Callable[[Counts, int], Figures]
     tables: Callable[[Figures, Mapping[str, Any], argparse.Namespace], str]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    inferred: Tuple[str, ...] = ()  # options that the posts leave open: changed, their figures can still be compared
     sweep: Optional[Sweep] = None
     notes: str = ""  # what --replicates says after its tables
 
@@ -111,13 +114,15 @@ def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
         if documents:
             vars(options).update(documents[0]["options"])  # those that the files were made with, not those given here
         model = {action.dest: getattr(options, action.dest) for action in model_actions(parser)}
-        published = PUBLISHED if all(model[a.dest] == a.default for a in model_actions(parser)) else {}
+        as_published = all(model[a.dest] == a.default or a.dest in script.inferred for a in model_actions(parser))
         if script.sweep and options.sweep:
             text, document = sweep(script, script.sweep, options, parser)
         elif options.replicates:
-            text, document = replicate(script, options, published)
+            if not as_published or len(options.seeds) != PUBLISHED_SEEDS:
+                raise ValueError(f"--replicates compares with the posts: {PUBLISHED_SEEDS} seeds, the posts' options")
+            text, document = replicate(script, options)
         else:
-            text, document = one_run(script, options, published, documents)
+            text, document = one_run(script, options, PUBLISHED if as_published else {}, documents)
         document["options"] = model
         if options.json:
             write_text(options.json, json.dumps(document, indent=1, sort_keys=True) + "\n")
@@ -139,17 +144,13 @@ def one_run(
     else:
         counts, seeds = add_up(measure(script, options.seeds, options)), options.seeds
     figures = script.figures(counts, len(seeds))
+    published = published if len(seeds) == PUBLISHED_SEEDS else {}
     document = {"script": script.name, "seeds": seeds, "figures": figures, "counts": counts}
     return text_report(script, figures, counts, seeds, published, options), document
 
 
-def replicate(script: Script, options: argparse.Namespace, published: Mapping[str, Any]) -> Tuple[str, Dict[str, Any]]:
-    """The experiment over N groups of seeds: the given ones, then fresh ones, each group as large as the given.
-
-    Raises ValueError if the options are not the posts'.
-    """
-    if not published:
-        raise ValueError("--replicates compares with the posts, so it goes with the posts' options only")
+def replicate(script: Script, options: argparse.Namespace) -> Tuple[str, Dict[str, Any]]:
+    """The experiment over N groups of seeds: the given ones, then fresh ones, each group as large as the given."""
     size, first_fresh = len(options.seeds), max(options.seeds) + 1
     fresh = range(first_fresh, first_fresh + (options.replicates - 1) * size)
     per_seed = measure(script, [*options.seeds, *fresh], options)

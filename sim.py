@@ -322,6 +322,7 @@ SCRIPT = Script(
     figures=figures,
     tables=tables,
     add_options=add_options,
+    inferred=("topics", "topic_zipf"),
     sweep=SWEEP,
     notes=NOTES,
 )

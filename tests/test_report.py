@@ -286,7 +286,7 @@ class Options(ScriptCase):
         for text in ("--seeds", "--jobs", "--json", "--merge", "--factor N", "python toy.py --seeds 1-5", "A toy."):
             self.assertIn(text, out.getvalue())
 
-    def test_nothing_is_compared_with_the_posts_under_other_options(self) -> None:
+    def test_only_five_seeds_under_the_posts_options_are_compared_with_the_posts(self) -> None:
         seen: List[Any] = []
 
         def watch(found: Figures, published: Any, options: argparse.Namespace) -> str:
@@ -294,10 +294,20 @@ class Options(ScriptCase):
             return ""
 
         script = Script(**{**vars(TOY), "tables": watch})
-        for argv in ([], ["--factor", "1"], ["--seeds", "7"], ["--factor", "2"], ["--part", "0.1"]):
+        for argv in ([], ["--factor", "1"], ["--seeds", "7-11"], ["--seeds", "7"], ["--factor", "2"], ["--part", "0.1"]):
             with contextlib.redirect_stdout(io.StringIO()):
                 report.main(script, [*argv, "--jobs", "1"])
-        self.assertEqual(seen, [True, True, True, False, False])
+        self.assertEqual(seen, [True, True, True, False, False, False])
+
+    def test_options_that_the_posts_leave_open_can_be_changed_and_compared(self) -> None:
+        script = Script(**{**vars(TOY), "inferred": ("factor",)})
+        seen: List[Any] = []
+        with mock.patch.object(report, "replicate", lambda script, options: (seen.append(options.factor) or "", {})):
+            report.main(script, ["--replicates", "2", "--factor", "2"])
+            for argv in (["--part", "0.1"], ["--seeds", "1-4"]):
+                with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                    report.main(script, ["--replicates", "2", *argv])
+        self.assertEqual(seen, [2])
 
 
 class Files(ScriptCase):
