@@ -43,8 +43,8 @@ class ThePostsFigures(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         defaults = report.make_parser(pagination.SCRIPT).parse_args(["--jobs", "1"])
-        counts, seeds = report.measure(pagination.SCRIPT, range(1, 6), defaults)
-        cls.figures = pagination.figures(counts, len(seeds))
+        counts = report.add_up(report.measure(pagination.SCRIPT, range(1, 6), defaults))
+        cls.figures = pagination.figures(counts, 5)
 
     def test_every_published_figure_is_measured(self) -> None:
         published = {identifier for identifier in compare.PUBLISHED if identifier.startswith("pagination.")}
