@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Callable, Iterator, List, Tuple
+from typing import Callable, Dict, Iterator, List, Tuple
 
-from arguments import shown
+from arguments import JSON, shown
 from field_types import Schema, is_empty, unique_form
 
 INVARIANTS: List[Tuple[str, str]] = [
@@ -66,10 +66,11 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
         except (TypeError, ValueError):
             yield f"{item_id} in {channel_id}: values are not a JSON object"
             continue
+        by_version: Dict[int, JSON] = {}
         for key, value in values.items():
-            schema_version = earlier.get(key, checked_by)
-            problem = schema_of(channel_id, schema_version).problems({key: value}).get(key)
-            if problem:
+            by_version.setdefault(earlier.get(key, checked_by), {})[key] = value
+        for schema_version, part in by_version.items():
+            for key, problem in schema_of(channel_id, schema_version).problems(part).items():
                 yield f"{item_id} in {channel_id}: values.{key} {problem} (schema version {schema_version})"
         schema = schema_of(channel_id, current)
         if preview != schema.preview(values):
