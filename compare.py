@@ -155,12 +155,7 @@ def overall(groups: Sequence[Mapping[str, Optional[float]]]) -> List[str]:
     used, factor = cholesky(covariance(vectors, mean))
     if not used or count < 3 * len(used):
         return ["- all sampled figures together: too few groups to say"]
-    own = []
-    for vector in vectors:
-        squared = distance_squared(factor, [vector[i] - mean[i] for i in used])
-        # The same distance with this group left out of mean and covariance (Sherman-Morrison), as the published one is.
-        left = (count / (count - 1)) ** 2 * (count - 2) / (count - 1) * squared
-        own.append(left / (1 - count * squared / (count - 1) ** 2))
+    own = [left_out(distance_squared(factor, [vector[i] - mean[i] for i in used]), count) for vector in vectors]
     published = distance_squared(factor, [PUBLISHED[names[i]] - mean[i] for i in used])
     farther = sum(squared >= published for squared in own)
     return [
@@ -188,6 +183,12 @@ def derived(identifier: str) -> bool:
     return identifier.endswith(DERIVED) and not (
         identifier.startswith("sim.staleness.") and identifier.endswith(".answers_stale_percent")
     )
+
+
+def left_out(squared: float, count: int) -> float:
+    """A group's squared distance with the group itself left out of mean and covariance, as the published figures are:
+    by the Sherman-Morrison formula, from its squared distance with all `count` groups in."""
+    return (count / (count - 1)) ** 2 * (count - 2) / (count - 1) * squared / (1 - count * squared / (count - 1) ** 2)
 
 
 def covariance(vectors: Sequence[Sequence[float]], mean: Sequence[float]) -> List[List[float]]:
