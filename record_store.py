@@ -92,7 +92,8 @@ class RecordStore(RecordChannels):
         Raises ToolError: not_found, idempotency_key_reused, version_conflict, validation_failed.
         """
         self.require_granted(record_channel_id)
-        asked = fingerprint("edit_record_item", canonical_json([record_channel_id, item_id, values, expected_version]))
+        given = [record_channel_id, item_id, canonical_json(values), str(expected_version)]
+        asked = fingerprint("edit_record_item", *given)
         with self.write:
             first = self.replay(idempotency_key, asked)
             if first is not None:
