@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
+from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from arguments import JSON, ToolError
@@ -33,6 +34,7 @@ from support_day import (
     World,
     add_options,
     article_arguments,
+    article_id,
     article_rank,
     plan_day,
     question_text,
@@ -46,6 +48,7 @@ ID_CHECKS = {
     "reread": "re-reading finds exactly the stale citations",
     "poll": "polling finds exactly the stale citations",
 }
+LOG_CHECK = "the log holds one event for each save, and no other"
 TITLE_CHECK = "the title check finds exactly the renamed and the gone"
 READ_CHECK = "a read returns the text that was last saved"
 EDIT_CHECK = "a late edit is saved, in conflict or gone exactly as the ground truth has it"
@@ -69,6 +72,7 @@ class Agent:
         self.cursor: int = world.store.call("poll_resource_events", poll_arguments(0, limit=1))["latest_sequence"]
         self.last_change: Dict[str, str] = {}  # of each article in the events seen: its latest version
         self.gone: Set[str] = set()
+        self.events: Counter[str] = Counter()  # how many of each article the log has shown
 
     def ask(self, way: str, tool: str, arguments: JSON) -> JSON:
         """One call of a check, counted with the bytes that come back (JSON in UTF-8), a refusal's too."""
@@ -131,6 +135,7 @@ class Agent:
             page = self.ask("poll", "poll_resource_events", poll_arguments(self.cursor))
             for event in page["events"]:
                 moved[event["article_id"]] = None
+                self.events[event["article_id"]] += 1
                 self.last_change[event["article_id"]] = event["updated_at"]
                 if event["type"] == "unpublished":
                     self.gone.add(event["article_id"])
@@ -196,6 +201,8 @@ def hourly_check(agent: Agent, name: str) -> Counts:
     checks.equal(TITLE_CHECK, by_title, lost)
     checks.equal(ID_CHECKS["reread"], agent.check_by_rereading(), stale)
     checks.equal(ID_CHECKS["poll"], agent.check_by_polling(), stale)
+    saves = {article_id(rank): times for rank, times in enumerate(truth.saves) if times}
+    checks.equal(LOG_CHECK, dict(agent.events), saves)
     is_stale = [[(cited.article_id, cited.updated_at) in stale for cited in answer] for answer in agent.answers]
     counts: Counts = {
         name + "checks": 1,

@@ -119,7 +119,7 @@ class ThePostsFigures(unittest.TestCase):
         passed = {name[len("check: ") :]: times for name, times in self.document["counts"].items() if ":" in name}
         self.assertEqual(passed[sim.EDIT_CHECK], 600)
         self.assertEqual(passed[sim.READ_CHECK], 3 * 5 * 240)  # day, control and late edits
-        for rule in (sim.TITLE_CHECK, *sim.ID_CHECKS.values()):
+        for rule in (sim.TITLE_CHECK, sim.LOG_CHECK, *sim.ID_CHECKS.values()):
             self.assertEqual(passed[rule], 40 + 5)  # hourly, and the control once
         self.assertEqual(passed[sim.REPLAY_CHECK], self.figures["sim.edits.replays_sent"])
         retried = sum(self.figures[f"sim.edits.{delay}.version_conflicts"] for delay, _, _ in DELAYS)
@@ -278,6 +278,16 @@ class PollLosesAnEvent(Broken):
         return {**page, "events": page["events"][:-1]}
 
 
+class PollLosesAnEventThatNobodyAskedAbout(Broken):
+    def poll_resource_events(self, **sent: Any) -> JSON:  # type: ignore[override]
+        page = super().poll_resource_events(**sent)
+        return {**page, "events": [event for event in page["events"] if event["article_id"] in self.first]}
+
+    def read_knowledge_article(self, **sent: Any) -> JSON:  # type: ignore[override]
+        self.first[sent["article_id"]] = {}
+        return super().read_knowledge_article(**sent)
+
+
 class PollCallsUnpublishingASave(Broken):
     def poll_resource_events(self, **sent: Any) -> JSON:  # type: ignore[override]
         page = super().poll_resource_events(**sent)
@@ -434,6 +444,9 @@ class BrokenStoresAreFoundOut(unittest.TestCase):
     def test_a_poll_that_does_not_tell_what_is_gone(self) -> None:
         self.fails(sim.ID_CHECKS["poll"], PollCallsUnpublishingASave, sim.day_part)
 
+    def test_a_poll_that_loses_an_event_about_an_uncited_article(self) -> None:
+        self.fails(sim.LOG_CHECK, PollLosesAnEventThatNobodyAskedAbout, sim.day_part)
+
     def test_a_poll_that_gives_old_versions(self) -> None:
         self.fails(sim.ID_CHECKS["poll"], PollGivesOldVersions, sim.day_part)
 
@@ -478,7 +491,7 @@ class BrokenStoresAreFoundOut(unittest.TestCase):
     def test_every_rule_has_a_store_that_breaks_it(self) -> None:
         """The rules of this class's tests are all that a run prints."""
         broken = {
-            sim.TITLE_CHECK, sim.READ_CHECK, *sim.ID_CHECKS.values(), sim.EDIT_CHECK, sim.RETRY_CHECK,
+            sim.TITLE_CHECK, sim.READ_CHECK, sim.LOG_CHECK, *sim.ID_CHECKS.values(), sim.EDIT_CHECK, sim.RETRY_CHECK,
             sim.REPLAY_CHECK, support_day.END_CHECK, support_day.STORE_CHECK,
         }  # fmt: skip
         counts = [sound_counts(part, ()) for part in sim.SCRIPT.parts.values()]
