@@ -57,20 +57,21 @@ class ArticleIndex:
                WHERE knowledge_base_id = :base AND article_id IN (
                    SELECT subject_id FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base
                    AND sequence > (SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = :base)
-                   ORDER BY sequence LIMIT :events)""",
+                   ORDER BY sequence LIMIT :events)
+               ORDER BY number""",
             span,
         ).fetchall()
-        self.db.executemany("DELETE FROM article_index WHERE rowid = ?", [(number,) for number, *_ in changed])
-        self.db.executemany(
-            "INSERT INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
-            [
-                (number, index_text(title), index_text(content))
-                for number, published, title, content in changed
-                if published
-            ],
-        )
-        # Each catch-up leaves a segment that every search would have to visit. Merging up to 16 pages of them here keeps
-        # searches quick and stays small; FTS5 by itself waits until it can merge a lot at once.
+        # In the order of their numbers, each taken out and put in at once: whenever numbers step back, FTS5 begins
+        # another segment, and a search has to visit every segment.
+        for number, published, title, content in changed:
+            self.db.execute("DELETE FROM article_index WHERE rowid = ?", (number,))
+            if published:
+                self.db.execute(
+                    "INSERT INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
+                    (number, index_text(title), index_text(content)),
+                )
+        # Each catch-up leaves a segment. Merging up to 16 pages of them here keeps searches quick and stays small; FTS5
+        # by itself waits until it can merge a lot at once.
         self.db.execute("INSERT INTO article_index (article_index, rank) VALUES ('merge', 16)")
         self.db.execute(
             """UPDATE knowledge_base SET indexed_sequence = min(indexed_sequence + :events, (
