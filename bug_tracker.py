@@ -14,6 +14,7 @@ fifty full reads weigh about what the post says. Nothing relies on that: paginat
 from __future__ import annotations
 
 import uuid
+import weakref
 from functools import lru_cache
 from typing import Any, Dict, Iterable, List, Sequence, Tuple, Type
 
@@ -39,19 +40,13 @@ def tracker(
     return store
 
 
-_filled: Dict[Tuple[int, int], RecordStore] = {}
-
-
+@lru_cache(maxsize=1)
 def filled(seed: int, count: int) -> RecordStore:
-    """The last one is kept and copied: to fill a store takes longer than what most parts of the scripts do with it."""
-    if (seed, count) not in _filled:
-        for store in _filled.values():
-            store.close()
-        _filled.clear()
-        store = RecordStore(clock=Clock(NOW - OPENED_EVERY * count, step=OPENED_EVERY))
-        fill(store, new_bugs(seed, count))
-        _filled[seed, count] = store
-    return _filled[seed, count]
+    """Made once, then copied: to fill a store takes longer than what most parts of the scripts do with it."""
+    store = RecordStore(clock=Clock(NOW - OPENED_EVERY * count, step=OPENED_EVERY))
+    fill(store, new_bugs(seed, count))
+    weakref.finalize(store, store.db.close)  # when another takes its place
+    return store
 
 
 def fill(store: RecordStore, bugs: Iterable[Bug]) -> None:
