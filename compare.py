@@ -188,7 +188,10 @@ def derived(identifier: str) -> bool:
 def left_out(squared: float, count: int) -> float:
     """A group's squared distance with the group itself left out of mean and covariance, as the published figures are:
     by the Sherman-Morrison formula, from its squared distance with all `count` groups in."""
-    return (count / (count - 1)) ** 2 * (count - 2) / (count - 1) * squared / (1 - count * squared / (count - 1) ** 2)
+    rest = 1 - count * squared / (count - 1) ** 2
+    if rest < 1e-9:  # without this group some figure would not vary at all: nothing is as far away
+        return math.inf
+    return (count / (count - 1)) ** 2 * (count - 2) / (count - 1) * squared / rest
 
 
 def covariance(vectors: Sequence[Sequence[float]], mean: Sequence[float]) -> List[List[float]]:

@@ -125,6 +125,11 @@ class Together(unittest.TestCase):
         really = compare.distance_squared(without, [value - middle for value, middle in zip(rows[7], mean_others)])
         self.assertAlmostEqual(compare.left_out(squared, count), really)
 
+    def test_a_group_that_alone_varies_in_a_figure_is_infinitely_far(self) -> None:
+        groups = [{**group, "sim.edits.20s.no_longer_published": 0.0} for group in self.groups(0)]
+        groups[5]["sim.edits.20s.no_longer_published"] = 1.0
+        self.assertGreater(self.p_value(groups), 0.5)
+
     def test_too_few_groups_say_so(self) -> None:
         self.assertIn("too few groups", compare.overall(self.groups(0)[:10])[0])
 
