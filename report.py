@@ -21,7 +21,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from multiprocessing import Pool
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
@@ -209,10 +209,13 @@ def run_tasks(tasks: List[Tuple[Part, int, argparse.Namespace]], parts: int, job
     if jobs == 1 or len(tasks) == 1:
         yield from map(run_task, tasks)
         return
-    # Few seeds are spread part by part, so that no process is left over with a whole seed; many go seed by seed.
-    together = parts if len(tasks) > 8 * jobs * parts else 1
+    # The parts of a seed go to one process, since they share what the seed begins with. Those of the last few seeds are
+    # spread, so that no process waits while another one has a whole seed left.
+    whole_seeds = len(tasks) // (parts * jobs) * parts * jobs
     with Pool(min(jobs, len(tasks))) as pool:
-        yield from pool.imap(run_task, tasks, chunksize=together)
+        together = pool.imap(run_task, tasks[:whole_seeds], chunksize=parts)
+        spread_out = pool.imap(run_task, tasks[whole_seeds:])
+        yield from chain(together, spread_out)
 
 
 def run_task(task: Tuple[Part, int, argparse.Namespace]) -> Counts:
