@@ -56,7 +56,7 @@ def check_arguments(schema: JSON, arguments: Any) -> None:
     Knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
     integer, because numbers are never converted.
     """
-    if type(arguments) is not dict or not all(type(name) is str for name in arguments):
+    if type(arguments) is not dict or set(map(type, arguments)) - {str}:
         raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
     properties = schema["properties"]
     problems = []

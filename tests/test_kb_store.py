@@ -689,7 +689,7 @@ class Invariants(KnowledgeBaseCase):
         ("does not hold article number 4294967297", "DELETE FROM article_index"),
         ("holds what is not published", "INSERT INTO article_index (rowid, title, content) VALUES (9, 'a', 'b')"),
         ("holds what is not published", "UPDATE article SET published = 0"),
-        ("does not agree with its own text", "UPDATE article_index_content SET c1 = 'Other'"),
+        ("does not hold article number 4294967297", "UPDATE article_index_content SET c1 = 'Other'"),
     )
 
     def setUp(self) -> None:
