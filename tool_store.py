@@ -23,7 +23,7 @@ import json
 import sqlite3
 import time
 from datetime import datetime, timedelta, timezone
-from typing import Any, Callable, Collection, List, Optional, Tuple
+from typing import Any, Callable, Collection, FrozenSet, List, Optional, Tuple
 
 from arguments import JSON, ToolError, check_arguments, not_found, shown
 
@@ -112,7 +112,8 @@ class ToolStore:
 
     path     a file, or ":memory:"
     clock    () -> seconds since the epoch: what saves are stamped with. It may stand still or run back.
-    granted  the resource ids that are reachable; None for all of them
+    granted  the resource ids that are reachable, kept as a frozenset; None for all of them. Raises TypeError for a str,
+             whose single letters would be ids, and for anything else that is no collection of strings.
     timeout  seconds to wait for another process's write lock before ToolError("busy")
     """
 
@@ -129,7 +130,7 @@ class ToolStore:
         timeout: float = 10.0,
     ) -> None:
         self.clock = clock
-        self.granted = granted
+        self.granted = None if granted is None else only_ids(granted)
         self.db = open_database(path, SCHEMA + self.SCHEMA, timeout)
         self.write = Transaction(self.db, "BEGIN IMMEDIATE")
         self.read = Transaction(self.db, "BEGIN")
@@ -285,6 +286,14 @@ class ToolStore:
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def only_ids(granted: Collection[str]) -> FrozenSet[str]:
+    """Raises TypeError: the text "kb-internal" would grant each of its letters and, by `in`, "kb" and "internal"."""
+    ids = frozenset(granted)
+    if isinstance(granted, str) or not all(isinstance(resource_id, str) for resource_id in ids):
+        raise TypeError(f"granted must be a collection of resource ids, such as ['kb'], got {granted!r}")
+    return ids
 
 
 def fingerprint(*fields: str) -> bytes:

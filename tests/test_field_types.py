@@ -133,7 +133,7 @@ class Types(RecordCase):
     def test_a_relation_does_not_tell_what_a_channel_that_is_not_granted_holds(self) -> None:
         self.channel(field("bug", "relation", {"record_channel_id": "bugs"}))
         self.store.create_item("other", {}, "one")
-        self.store.granted = ["other"]
+        self.store.granted = frozenset(["other"])
         messages = set()
         for target in ("bug-1", "bug-2"):
             arguments = {

@@ -383,7 +383,7 @@ class Rules(SharedFile):
     def test_a_replay_is_not_for_one_who_has_lost_the_grant(self) -> None:
         for (edit, arguments), store in zip(self.edits(), (self.articles, self.records)):
             edit(*arguments)
-            store.granted = ["other"]
+            store.granted = frozenset(["other"])
             self.assertEqual(self.refused(edit, *arguments), "not_found")
 
     def test_a_cursor_at_the_end_of_all_numbers_is_refused_by_name(self) -> None:

@@ -245,7 +245,7 @@ class Reading(KnowledgeBaseCase):
 
     def test_a_base_that_is_not_granted_is_unknown_to_the_letter(self) -> None:
         self.store.create_knowledge_base("granted")
-        self.store.granted = {"granted"}
+        self.store.granted = frozenset(["granted"])
 
         def refusals() -> List[JSON]:
             return [
@@ -264,7 +264,7 @@ class Reading(KnowledgeBaseCase):
 
     def test_a_replay_is_not_granted_either(self) -> None:
         self.edit("new", key="k")
-        self.store.granted = set()
+        self.store.granted = frozenset()
         self.refused("not_found", self.edit, "new", key="k")
 
     def test_unpublished_is_gone_from_the_next_call_on(self) -> None:

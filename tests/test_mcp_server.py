@@ -203,7 +203,7 @@ class Tools(ServerCase):
     def test_what_is_not_granted_is_neither_named_nor_found(self) -> None:
         self.articles.create_knowledge_base("secret")
         for store in (self.articles, self.records):
-            store.granted = ["kb"]
+            store.granted = frozenset(["kb"])
         instructions = self.ask("initialize", {"protocolVersion": HANDSHAKE[0]})["instructions"]
         self.assertEqual(instructions, 'knowledge_base_id: "kb"\nrecord_channel_id: none yet')
         self.assertIs(self.call("read_knowledge_article", ARTICLE)["isError"], False)

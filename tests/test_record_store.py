@@ -204,7 +204,7 @@ class Edits(RecordCase):
             self.refused("not_found", self.edit, {"points": 99}, version=9, item_id=item_id)
         self.refused("not_found", self.edit, {}, record_channel_id="unknown")
         self.edit({"points": 5}, key="k")
-        self.store.granted = ["unknown"]
+        self.store.granted = frozenset(["unknown"])
         unknown = self.refused("not_found", self.read, "bug-1", "unknown")
         hidden = self.refused("not_found", self.read)
         self.assertEqual(hidden["message"], unknown["message"].replace('"unknown"', '"bugs"'))
@@ -344,4 +344,3 @@ class Hostile(RecordCase):
         for key in ("", "x" * 5000, '"', "values", "__class__", "status ", "ѕtatus", "\n", "item_values"):
             payload = self.refused("validation_failed", self.edit, {key: 1})
             self.assertEqual(len(payload["fields"]), 1)
-

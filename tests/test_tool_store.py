@@ -374,10 +374,23 @@ class SmallThings(KnowledgeBaseCase):
         recorded: Dict[str, str] = dict(self.store.db.execute("SELECT key, result FROM idempotency_key").fetchall())
         self.assertEqual(json.loads(recorded["k"]), result)
 
-    def test_granted_may_be_any_collection(self) -> None:
-        for granted in (["kb"], {"kb"}, ("kb", "other")):
-            self.store.granted = granted
-            self.read()
+    def test_granted_may_be_any_collection_and_is_kept(self) -> None:
+        ids = ["kb"]
+        for granted in (ids, {"kb"}, ("kb", "other"), dict.fromkeys(ids), iter(ids)):
+            self.store = self.open(granted=granted)
+            self.store.create_knowledge_base("kb")
+            self.store.create_knowledge_base("secret")
+            ids[:] = ["secret"]
+            for _ in range(2):  # an iterator would be used up by the first
+                self.assertEqual(self.search("refund"), [])
+                self.refused("not_found", self.search, "refund", "secret")
+            ids[:] = ["kb"]
+
+    def test_a_text_is_no_collection_of_ids(self) -> None:
+        """Else "kb-internal" would grant "kb", "internal" and each letter."""
+        for granted in ("kb-internal", "", b"kb", 5, [5], [None], [["kb"]]):
+            with self.subTest(granted), self.assertRaises(TypeError):
+                self.open(granted=granted)
 
     def test_a_store_has_no_tools_of_its_own(self) -> None:
         self.assertEqual(ToolStore.TOOLS, [])
