@@ -31,10 +31,11 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 import bench_floor as floor
 from arguments import JSON
 from bug_tracker import CHANNEL, FIELDS, fill, item_id, new_bug, new_bugs, tracker
+from command_line import OneLineParser, whole, write_text
 from field_types import Schema
 from kb_store import KnowledgeBaseStore
 from record_store import RecordStore
-from report import OneLineParser, number, pick, rng, whole, write_text
+from report import number, pick, rng
 from support_day import draw_rank, made_up_name, zipf
 from tool_store import ToolStore
 from triage import Unvalidated, intentions

@@ -44,6 +44,8 @@ def summary(figures: Mapping[str, Optional[float]], published: Mapping[str, Any]
     lines = ["Published against this run"]
     for kind, rule in (("exact", "equal"), ("size", f"within {SIZE_TOLERANCE:.0%}")):
         of_kind = [i for i in figures if i in published and FIGURES[i]["kind"] == kind]
+        if not of_kind:
+            continue
         wrong = [i for i in of_kind if not fits(figures[i], i)]
         lines.append(f"  {kind}: {len(of_kind) - len(wrong)} of {len(of_kind)} {rule}")
         lines += [f"    DIFFERS {i}: {figures[i]} against {published[i]} published" for i in wrong]

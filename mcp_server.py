@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence
 import bug_tracker
 import support_day
 from arguments import JSON, ToolError, shown
+from command_line import OneLineParser
 from json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -43,7 +44,7 @@ from json_rpc import (
 )
 from kb_store import KnowledgeBaseStore
 from record_store import RecordStore
-from report import OneLineParser, rng
+from report import rng
 from tool_store import ToolStore
 
 STATELESS = ["2026-07-28"]

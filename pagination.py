@@ -21,11 +21,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-import report
 from arguments import JSON
 from bug_tracker import CHANNEL, new_bug, new_bugs, tracker
+from command_line import main, whole
 from record_store import RecordStore
-from report import Counts, Figures, GroundTruth, both, number, pick, rng, table
+from report import Counts, Figures, GroundTruth, Script, both, number, percent, pick, rng, table
 
 KIB = 1024
 
@@ -35,7 +35,6 @@ PAGE_CHECK = "every page holds exactly the items that the model has at that plac
 CURSOR_CHECK = "paging by before_id reads what was there at the start, each item once, and nothing opened since"
 RELIST_CHECK = "listing again finds exactly what changed, and how"
 POLL_CHECK = "polling finds exactly what changed, and how"
-STORE_CHECK = "the store's own invariants hold at the end"
 
 
 def size(value: Any) -> int:
@@ -62,7 +61,7 @@ def weigh_page(seed: int, options: argparse.Namespace) -> Counts:
             read = store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item["item_id"]})
             truth.equal(READ_CHECK, read["values"]["description"], opened[item["item_id"]]["description"])
             full += size(read)
-        truth.equal(STORE_CHECK, store.check() > 0, True)
+        truth.store_is_sound(store)
     return {
         "page.items": len(page["items"]),
         "page.bytes": size(page),
@@ -140,7 +139,7 @@ def walk(change: str, paging: str, seed: int, options: argparse.Namespace) -> Co
             pages += 1
             reads += page
             position = next_position
-        truth.equal(STORE_CHECK, store.check() > 0, True)
+        truth.store_is_sound(store)
     if paging == "before_id":
         truth.equal(CURSOR_CHECK, reads, at_start)
     return {
@@ -184,7 +183,7 @@ def catch_up(seed: int, options: argparse.Namespace) -> Counts:
         changed = people_at_work(store, model, seed, options)
         pages = all_pages(store, options.page)
         polls = all_events(store, saved_sequence)
-        truth.equal(STORE_CHECK, store.check() > 0, True)
+        truth.store_is_sound(store)
     found = compared(versions, versions_in(pages))
     truth.equal(RELIST_CHECK, found, changed)
     polled = {event["item_id"]: event["type"] for answer in polls for event in answer["events"]}
@@ -273,7 +272,7 @@ def figures(counts: Counts, seeds: int) -> Figures:
     found: Figures = {
         "pagination.page.schema_bytes": counts["page.schema_bytes"] / seeds,
         "pagination.page.kib": counts["page.bytes"] / seeds / KIB,
-        "pagination.page.schema_percent": report.percent(counts["page.schema_bytes"], counts["page.bytes"]),
+        "pagination.page.schema_percent": percent(counts["page.schema_bytes"], counts["page.bytes"]),
         "pagination.page.full_read_kib": counts["page.full_bytes"] / seeds / KIB,
     }
     for change, paging in WALKS:
@@ -348,7 +347,7 @@ def catch_up_table(found: Figures, published: Mapping[str, Any], options: argpar
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     def add(name: str, low: int, high: int, default: int, text: str) -> None:
-        parser.add_argument(name, type=report.whole(low, high), default=default, help=f"{text} (default: {default})")
+        parser.add_argument(name, type=whole(low, high), default=default, help=f"{text} (default: {default})")
 
     add("--items", 1, 20_000, 600, "items that are weighed and paged through")
     add("--page", 1, 50, 50, "items on a page")
@@ -359,7 +358,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--deleted", 0, 300, 3, "items that people delete")
 
 
-SCRIPT = report.Script(
+SCRIPT = Script(
     name="pagination",
     about="What a page weighs, offset against before_id while people work, and catching up from the event log.",
     examples="  python pagination.py --seeds 1-5\n  python pagination.py --items 2000 --changes 10 --seeds 1-20",
@@ -374,4 +373,4 @@ SCRIPT = report.Script(
 )
 
 if __name__ == "__main__":
-    report.main(SCRIPT)
+    main(SCRIPT)

@@ -1,4 +1,4 @@
-"""What the scripts share: their options, seeds run in processes, ground truth, tables, and figures as JSON.
+"""What the scripts share: seeded randomness, ground truth, parts that run in processes, tables.
 
 Glossary
     seed      an independent repetition of an experiment; everything random in it comes from `rng(seed, purpose)`
@@ -8,25 +8,25 @@ Glossary
     check     one comparison with the ground truth that the simulation keeps by itself, apart from the store
 
 A script is a `Script`: named parts that count, `figures` that turns summed counts into figures, and `tables` that turns
-figures into text. Because counts add up, seeds can run anywhere in any order, and files from `--json` can be merged.
+figures into text. Because counts add up, seeds can run anywhere in any order; command_line.py runs them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
 import re
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, islice, product
+from itertools import chain, islice
 from multiprocessing import Pool
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from compare import PUBLISHED, comparison, spread, summary
+from tool_store import CheckFailed, ToolStore
 
+STORE_CHECK = "the store's own invariants hold at the end"
+CHECK = "check: "  # how the name of a count begins that counts passed checks
 PUBLISHED_SEEDS = 5  # the posts' tables are sums over seeds 1-5, so only five seeds can be compared with them
 
 Counts = Dict[str, float]
@@ -89,111 +89,39 @@ class GroundTruth:
             raise GroundTruthFailed(f"{rule}: {difference(actual, expected)}")
         self.passed[rule] += 1
 
+    def store_is_sound(self, store: ToolStore) -> None:
+        """The store's own `check()`, under the rule STORE_CHECK."""
+        try:
+            store.check()
+        except CheckFailed as failure:
+            raise GroundTruthFailed(f"{STORE_CHECK}: {failure}") from failure
+        self.passed[STORE_CHECK] += 1
+
     def counts(self) -> Counts:
-        return {f"check: {rule}": times for rule, times in self.passed.items()}
+        return {f"{CHECK}{rule}": times for rule, times in self.passed.items()}
 
 
 def difference(actual: Any, expected: Any) -> str:
+    """What differs, and where: the first place in a list, a dict or a text, the first few members of a set."""
     if isinstance(actual, (set, frozenset)) and isinstance(expected, (set, frozenset)):
         missing, extra = sorted(map(repr, expected - actual)), sorted(map(repr, actual - expected))
         return f"missing {missing[:5]} ({len(missing)} in all), not expected {extra[:5]} ({len(extra)} in all)"
+    if isinstance(actual, dict) and isinstance(expected, dict) and actual.keys() != expected.keys():
+        return f"as keys: {difference(set(actual), set(expected))}"
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        key = next(key for key in expected if actual[key] != expected[key])
+        return f"at {key!r}: {difference(actual[key], expected[key])}"
+    if type(actual) is type(expected) and isinstance(actual, (list, tuple)) and len(actual) == len(expected):
+        place = next(place for place in range(len(actual)) if actual[place] != expected[place])
+        return f"at {place}: {difference(actual[place], expected[place])}"
+    if isinstance(actual, str) and isinstance(expected, str):
+        place = next((i for i, (a, b) in enumerate(zip(actual, expected)) if a != b), min(len(actual), len(expected)))
+        if place > 40:
+            return f"from character {place}: got {actual[place:][:80]!r}, expected {expected[place:][:80]!r}"
     return f"got {str(actual)[:300]}, expected {str(expected)[:300]}"
 
 
 # --- running --------------------------------------------------------------------------------------------------------
-
-
-def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
-    """Runs a script from the command line. Exit codes: 0, 1 ground truth failed, 2 a wrong option."""
-    parser = make_parser(script)
-    options = parser.parse_args(argv)
-    try:
-        if options.json not in (None, "-"):
-            open(options.json, "a", encoding="utf-8").close()  # a run of minutes must not end in a refused file
-        documents = read_documents(script, options.merge or [])
-        if documents:
-            vars(options).update(documents[0]["options"])  # those that the files were made with, not those given here
-        model = {action.dest: getattr(options, action.dest) for action in model_actions(parser)}
-        as_published = all(model[a.dest] == a.default or a.dest in script.inferred for a in model_actions(parser))
-        if script.sweep and options.sweep:
-            text, document = sweep(script, script.sweep, options, parser)
-        elif options.replicates:
-            if not as_published or len(options.seeds) != PUBLISHED_SEEDS:
-                raise ValueError(f"--replicates compares with the posts: {PUBLISHED_SEEDS} seeds, the posts' options")
-            text, document = replicate(script, options)
-        else:
-            text, document = one_run(script, options, PUBLISHED if as_published else {}, documents)
-        document["options"] = model
-        if options.json:
-            write_text(options.json, json.dumps(document, indent=1, sort_keys=True) + "\n")
-        if options.json != "-":
-            write_text("-", text)
-    except GroundTruthFailed as failure:
-        raise SystemExit(f"{script.name}.py: ground truth failed: {failure}") from failure
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
-
-
-def one_run(
-    script: Script, options: argparse.Namespace, published: Mapping[str, Any], documents: Sequence[Dict[str, Any]]
-) -> Tuple[str, Dict[str, Any]]:
-    """The report of the given seeds, or of those in documents to be merged, as text and as a JSON document."""
-    if documents:
-        counts = add_up(document["counts"] for document in documents)
-        seeds = sorted(seed for document in documents for seed in document["seeds"])
-    else:
-        counts, seeds = add_up(measure(script, options.seeds, options)), options.seeds
-    figures = script.figures(counts, len(seeds))
-    published = published if len(seeds) == PUBLISHED_SEEDS else {}
-    document = {"script": script.name, "seeds": seeds, "figures": figures, "counts": counts}
-    return text_report(script, figures, counts, seeds, published, options), document
-
-
-def replicate(script: Script, options: argparse.Namespace) -> Tuple[str, Dict[str, Any]]:
-    """The experiment over N groups of seeds: the given ones, then fresh ones, each group as large as the given."""
-    size, first_fresh = len(options.seeds), max(options.seeds) + 1
-    fresh = range(first_fresh, first_fresh + (options.replicates - 1) * size)
-    per_seed = measure(script, [*options.seeds, *fresh], options)
-    groups = [script.figures(add_up(islice(per_seed, size)), size) for _ in range(options.replicates)]
-    last = fresh[-1] if fresh else first_fresh - 1
-    title = (
-        f"{script.name}.py: {options.replicates:,} groups of {size} seeds ({seeds_text(options.seeds)}, then to {last})"
-    )
-    spreads = {identifier: spread([group[identifier] for group in groups]) for identifier in groups[0]}
-    document = {"script": script.name, "groups": options.replicates, "figures": groups[0], "spread": spreads}
-    return comparison(title, groups) + script.notes, document
-
-
-def sweep(
-    script: Script, what: Sweep, options: argparse.Namespace, parser: argparse.ArgumentParser
-) -> Tuple[str, Dict[str, Any]]:
-    """One table row for each combination of the values to try. Raises ValueError for what is no option or value."""
-    settings = sweep_settings(options.sweep, parser)
-    rows, runs = [], []
-    for setting in settings:
-        tried = argparse.Namespace(**{**vars(options), **setting})
-        figures = script.figures(add_up(measure(script, options.seeds, tried)), len(options.seeds))
-        rows.append([*[f"{value:g}" for value in setting.values()], *what.cells(figures)])
-        runs.append({"options": setting, "figures": figures})
-    title = f"{script.name}.py, {seeds_text(options.seeds)}: {' and '.join(settings[0])} varied"
-    columns = [*settings[0], *what.columns]
-    text = table(title, columns, rows, what.notes)
-    return text + "\n", {"script": script.name, "seeds": options.seeds, "sweep": runs}
-
-
-def sweep_settings(texts: Sequence[str], parser: argparse.ArgumentParser) -> List[Dict[str, float]]:
-    """[{"saves": 50, "hours": 4}, …] from ["saves=50,100", "hours=4,8"]: each combination, the last varying fastest."""
-    choices: Dict[str, List[Any]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        action = next((action for action in model_actions(parser) if f"--{name}" in action.option_strings), None)
-        if action is None or not callable(action.type) or action.dest in choices:
-            raise ValueError(f"--sweep {text!r}: {name!r} is no option that can be varied, or is given twice")
-        try:
-            choices[action.dest] = [action.type(value) for value in values.split(",")]
-        except argparse.ArgumentTypeError as error:
-            raise ValueError(f"--sweep {text!r}: {error}") from error
-    return [dict(zip(choices, values)) for values in product(*choices.values())]
 
 
 def measure(script: Script, seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Counts]:
@@ -239,138 +167,7 @@ def with_progress(results: Iterable[Counts], total: int) -> Iterator[Counts]:
         yield result
 
 
-def read_documents(script: Script, paths: Sequence[str]) -> List[Dict[str, Any]]:
-    """What `--json` wrote to several files, for seeds that ran on several machines.
-
-    Raises ValueError if a file is no output of this script, or if they cannot be added up: a seed is in two of them,
-    or their options differ.
-    """
-    documents: List[Dict[str, Any]] = []
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-        kept = {"script", "options", "seeds", "counts"}
-        if not isinstance(document, dict) or not kept <= document.keys() or document["script"] != script.name:
-            raise ValueError(f"{path} is not a --json file of a run of {script.name}.py")
-        if documents and document["options"] != documents[0]["options"]:
-            raise ValueError(f"{path} was not made with the same options as {paths[0]}")
-        documents.append(document)
-    seeds = [seed for document in documents for seed in document["seeds"]]
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"a seed stands in two of the files: {sorted(seeds)}")
-    return documents
-
-
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage in front of it."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (--help shows the options)\n")
-
-
-SHARED_OPTIONS = {"help", "seeds", "jobs", "json", "replicates", "merge", "sweep"}
-
-
-def make_parser(script: Script) -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog=f"{script.name}.py",
-        description=script.about,
-        epilog=f"examples:\n{script.examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--seeds", type=seed_list, default=seed_list("1-5"), help="1-5, 3 or 1,4,7-9 (default: 1-5)")
-    parser.add_argument(
-        "--jobs", type=whole(1, 256), default=os.cpu_count() or 1, help="processes (default: one per core)"
-    )
-    parser.add_argument(
-        "--json", metavar="FILE", help="write the figures as JSON; - for standard output, without tables"
-    )
-    parser.add_argument(
-        "--replicates",
-        type=whole(2, 100_000),
-        metavar="N",
-        help="compare with the posts over N groups of seeds: the given ones, then fresh ones",
-    )
-    parser.add_argument(
-        "--merge", nargs="+", metavar="FILE", help="run nothing: add up the seeds of these --json files"
-    )
-    if script.sweep:
-        parser.add_argument(
-            "--sweep", nargs="+", metavar="OPTION=V,V", help="one table row for each value (or combination of values)"
-        )
-    script.add_options(parser)
-    return parser
-
-
-def model_actions(parser: argparse.ArgumentParser) -> List[argparse.Action]:
-    """The options that change what is modelled, as opposed to how often and where it runs."""
-    return [action for action in parser._actions if action.dest not in SHARED_OPTIONS]
-
-
-def seed_list(text: str) -> List[int]:
-    """[1, 4, 7, 8, 9] from "1,4,7-9"."""
-    seeds: List[int] = []
-    for item in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", item.strip())
-        if match is None:
-            raise argparse.ArgumentTypeError(f"{item!r} is not a seed or a range such as 1-5")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise argparse.ArgumentTypeError(f"{item!r} ends before it begins")
-        if last - first >= 100_000:
-            raise argparse.ArgumentTypeError(f"{item!r} is more than 100,000 seeds")
-        seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds):
-        raise argparse.ArgumentTypeError(f"{text!r} names a seed twice")
-    return seeds
-
-
-def whole(low: int, high: int) -> Callable[[str], int]:
-    """A parser of whole numbers from low to high."""
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
-        return int(text)
-
-    return parse
-
-
-def real(low: float, high: float) -> Callable[[str], float]:
-    """A parser of decimal numbers from low to high."""
-
-    def parse(text: str) -> float:
-        if not re.fullmatch(r"[0-9]{0,12}\.?[0-9]{1,12}", text) or not low <= float(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low:g} to {high:g}")
-        return float(text)
-
-    return parse
-
-
 # --- text -------------------------------------------------------------------------------------------------------------
-
-
-def text_report(
-    script: Script,
-    figures: Figures,
-    counts: Counts,
-    seeds: Sequence[int],
-    published: Mapping[str, Any],
-    options: argparse.Namespace,
-) -> str:
-    lines = [f"{script.name}.py, {seeds_text(seeds)}", "", script.tables(figures, published, options), ""]
-    checks = {
-        name[len("check: ") :]: int(times) for name, times in sorted(counts.items()) if name.startswith("check: ")
-    }
-    lines += ["Ground truth"] if checks else []
-    lines += [f"  PASS  {rule}: {times:,} of {times:,} checks" for rule, times in checks.items()]
-    if any(identifier in published for identifier in figures):
-        lines += ["", *summary(figures, published)]
-    return "\n".join(lines) + "\n"
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
@@ -423,16 +220,3 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], not
         lines.append(("  " + "  ".join(cells)).rstrip())
     lines += [""] + [f"  {note}" for note in notes] if notes else []
     return "\n".join(lines)
-
-
-def write_text(path: str, text: str) -> None:
-    """To a file, or to standard output for "-". A reader that has gone away (| head) is no error."""
-    if path != "-":
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        return
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

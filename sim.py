@@ -21,7 +21,8 @@ from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from arguments import JSON, ToolError
-from report import Counts, GroundTruth, Script, main
+from command_line import main
+from report import Counts, GroundTruth, Script
 from sim_report import DELAYS, NOTES, SWEEP, figures, tables
 from support_day import (
     HOUR,

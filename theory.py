@@ -20,7 +20,8 @@ import argparse
 import math
 from typing import Any, Dict, List, Mapping, Optional
 
-from report import Counts, Figures, Script, main, number, percent, share, table
+from command_line import main
+from report import Counts, Figures, Script, number, percent, share, table
 from sim import day_part
 from sim_report import DELAYS
 from support_day import HOUR, add_options, plan_day, zipf

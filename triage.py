@@ -29,12 +29,12 @@ from functools import partial
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
 
 import compare
-import report
 from arguments import JSON, ToolError
 from bug_tracker import CHANNEL, TODAY, Bug, new_bugs, tracker, values_read
+from command_line import main, whole, write_text
 from field_types import Schema
 from record_store import RecordStore
-from report import Counts, Figures, GroundTruth, both, number, pick, rng, share, table
+from report import Counts, Figures, GroundTruth, Script, both, number, percent, pick, ratio, rng, share, table
 
 # What each ground-truth check says when it passes.
 REFUSED_CHECK = "20 points are handed to a person, never saved"
@@ -42,7 +42,6 @@ SAVED_CHECK = "every field that the agent calls saved holds exactly what the wor
 REST_CHECK = "every other field is as it was"
 MOVED_CHECK = "a conflict for each item moved since the version that the agent sends, and for no other"
 END_CHECK = "after the version check every item holds the agent's severity and the status of the last one to write"
-STORE_CHECK = "the store's own invariants hold at the end"
 
 # What a refusal says at each level.
 LEVELS = {"terse": "nothing", "field": "which field", "values": "field, reason, values", "labels": "values and labels"}
@@ -222,7 +221,7 @@ def run(reads_schema: bool, level: str, seed: int, options: argparse.Namespace) 
         agent = Triager(store, reads_schema)
         handed = agent.triage_all(words)
         saved = fields_saved(meant, handed, values_read(bugs), all_values(store, bugs), truth)
-        truth.equal(STORE_CHECK, store.check() > 0, True)
+        truth.store_is_sound(store)
     name = run_name(reads_schema, level)
     return {
         f"{name}.saved": saved,
@@ -281,7 +280,7 @@ def version_check(seed: int, options: argparse.Namespace) -> Counts:
         with closing(tracker(seed, options.items)) as store:
             in_conflict = {item_id for item_id, _ in bugs if triaged_late(store, item_id, strategy, item_id in moved)}
             after = all_values(store, bugs)
-            truth.equal(STORE_CHECK, store.check() > 0, True)
+            truth.store_is_sound(store)
         overwritten = {item_id for item_id in moved if after[item_id]["status"] != "in_progress"}
         agent_last = strategy == "fresh_version"
         truth.equal(MOVED_CHECK, in_conflict, set() if agent_last else moved)
@@ -330,7 +329,12 @@ class Timing(argparse.Action):
     """`--timing [FILE]` measures the cost of validation instead of running the script, as --help shows help instead."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Optional[str] = None) -> None:
-        report.write_text(values or "-", timing())
+        try:
+            if values:
+                open(values, "a", encoding="utf-8").close()  # refused before it is measured, not after
+            write_text(values or "-", timing())
+        except OSError as error:
+            parser.error(str(error))
         parser.exit()
 
 
@@ -378,9 +382,9 @@ def figures(counts: Counts, seeds: int) -> Figures:
         name = run_name(reads_schema, level)
         saved, handed, calls = (counts[f"{name}.{what}"] for what in ("saved", "handed", "edit_calls"))
         found[f"triage.{name}.fields_saved"] = saved
-        found[f"triage.{name}.fields_saved_percent"] = report.percent(saved, saved + handed)
+        found[f"triage.{name}.fields_saved_percent"] = percent(saved, saved + handed)
         found[f"triage.{name}.left_to_a_person"] = handed
-        found[f"triage.{name}.edit_calls_per_item"] = report.ratio(calls, counts[f"{name}.items"])
+        found[f"triage.{name}.edit_calls_per_item"] = ratio(calls, counts[f"{name}.items"])
     found["triage.versions.edits"] = counts["versions.edits"]
     for strategy in STRATEGIES:
         for what in ("conflicts", "overwritten"):
@@ -428,14 +432,14 @@ def version_table(found: Figures, published: Mapping[str, Any], options: argpars
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--items", type=report.whole(1, 5_000), default=200, help="New items a seed (default: 200)")
+    parser.add_argument("--items", type=whole(1, 5_000), default=200, help="New items a seed (default: 200)")
     moved_help = "a person moves 1 item in N, each by chance, during the version check (default: 8)"
-    parser.add_argument("--moved-one-in", type=report.whole(1, 1_000), default=8, metavar="N", help=moved_help)
+    parser.add_argument("--moved-one-in", type=whole(1, 1_000), default=8, metavar="N", help=moved_help)
     timing_help = "measure the cost of validation instead, to a file or to standard output"
     parser.add_argument("--timing", nargs="?", action=Timing, metavar="FILE", help=timing_help)
 
 
-SCRIPT = report.Script(
+SCRIPT = Script(
     name="triage",
     about="A scripted agent triages a bug tracker with and without the schema, at four levels of refusal.",
     examples="  python triage.py --seeds 1-5\n  python triage.py --timing\n  python triage.py --items 50 --seeds 1-100",
@@ -449,4 +453,4 @@ SCRIPT = report.Script(
 )
 
 if __name__ == "__main__":
-    report.main(SCRIPT)
+    main(SCRIPT)

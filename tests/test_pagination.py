@@ -10,6 +10,7 @@ from typing import Any, Callable
 from unittest import mock
 
 import bug_tracker
+import command_line
 import compare
 import pagination
 import report
@@ -42,7 +43,7 @@ class ThePostsFigures(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        defaults = report.make_parser(pagination.SCRIPT).parse_args(["--jobs", "1"])
+        defaults = command_line.make_parser(pagination.SCRIPT).parse_args(["--jobs", "1"])
         counts = report.add_up(report.measure(pagination.SCRIPT, range(1, 6), defaults))
         cls.figures = pagination.figures(counts, 5)
 
@@ -207,7 +208,7 @@ class TheScript(unittest.TestCase):
 
     def output(self, *argv: str) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            report.main(pagination.SCRIPT, [*self.ARGUMENTS, *argv])
+            command_line.main(pagination.SCRIPT, [*self.ARGUMENTS, *argv])
         return out.getvalue()
 
     def test_the_output_does_not_depend_on_the_number_of_processes(self) -> None:
@@ -219,7 +220,7 @@ class TheScript(unittest.TestCase):
 
     def test_options_that_cannot_be_are_refused(self) -> None:
         with contextlib.redirect_stderr(io.StringIO()) as errors, self.assertRaises(SystemExit) as ended:
-            report.main(pagination.SCRIPT, ["--page", "2", "--changes", "2", "--seeds", "1", "--jobs", "1"])
+            command_line.main(pagination.SCRIPT, ["--page", "2", "--changes", "2", "--seeds", "1", "--jobs", "1"])
         self.assertEqual(ended.exception.code, 2)
         self.assertIn("pagination.py: --changes must be smaller than --page, got 2 and 2", errors.getvalue())
 

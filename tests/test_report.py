@@ -14,6 +14,7 @@ import unittest
 from typing import Any, Dict, List, Optional
 from unittest import mock
 
+import command_line
 import report
 from report import Counts, Figures, GroundTruth, GroundTruthFailed, Script, number, percent, ratio, share, table
 
@@ -47,8 +48,8 @@ def tables(found: Figures, published: Any, options: argparse.Namespace) -> str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--factor", type=report.whole(1, 9), default=1, metavar="N", help="times (default: 1)")
-    parser.add_argument("--part", type=report.real(0, 1), default=0.5, metavar="N", help="of all (default: 0.5)")
+    parser.add_argument("--factor", type=command_line.whole(1, 9), default=1, metavar="N", help="times (default: 1)")
+    parser.add_argument("--part", type=command_line.real(0, 1), default=0.5, metavar="N", help="of all (default: 0.5)")
 
 
 TOY = Script(
@@ -68,7 +69,7 @@ class ScriptCase(unittest.TestCase):
 
     def output(self, *argv: str, jobs: int = 1) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            report.main(TOY, [*argv, "--jobs", str(jobs)])
+            command_line.main(TOY, [*argv, "--jobs", str(jobs)])
         return out.getvalue()
 
     def figures(self, *argv: str) -> Dict[str, Optional[float]]:
@@ -83,7 +84,7 @@ class ScriptCase(unittest.TestCase):
             contextlib.redirect_stdout(out),
             self.assertRaises(SystemExit) as ended,
         ):
-            report.main(TOY, [*argv, "--jobs", "1"])
+            command_line.main(TOY, [*argv, "--jobs", "1"])
         self.assertEqual(ended.exception.code, code, argv)
         self.assertEqual(out.getvalue(), "")
         text = errors.getvalue()
@@ -97,7 +98,7 @@ class Seeds(unittest.TestCase):
             ("3", [3]), ("0", [0]), ("1-5", [1, 2, 3, 4, 5]), ("1,4,7-9", [1, 4, 7, 8, 9]), ("7-7", [7]),
             (" 1 , 2", [1, 2]), ("5,1", [5, 1]), ("999999999", [999_999_999]),
         ):  # fmt: skip
-            self.assertEqual(report.seed_list(text), seeds)
+            self.assertEqual(command_line.seed_list(text), seeds)
 
     def test_what_is_no_list_of_seeds_is_refused(self) -> None:
         for text in (
@@ -105,7 +106,7 @@ class Seeds(unittest.TestCase):
             "1;2", "１", "+1", "0-100000", "1234567890", "1\n2",
         ):  # fmt: skip
             with self.subTest(text), self.assertRaises(argparse.ArgumentTypeError):
-                report.seed_list(text)
+                command_line.seed_list(text)
 
     def test_seeds_are_named_as_they_can_be_given(self) -> None:
         for seeds, text in (([3], "seed 3"), ([1, 2, 3], "seeds 1-3"), ([1, 4, 5], "seeds 1,4,5")):
@@ -114,14 +115,14 @@ class Seeds(unittest.TestCase):
 
 class Numbers(unittest.TestCase):
     def test_whole_numbers_lie_between_their_bounds(self) -> None:
-        parse = report.whole(1, 20)
+        parse = command_line.whole(1, 20)
         self.assertEqual([parse("1"), parse("20"), parse("007")], [1, 20, 7])
         for text in ("0", "21", "-1", "1.0", "", "a", "1e1", "１", " 1", "1_0", "9" * 5000):
             with self.subTest(text[:9]), self.assertRaises(argparse.ArgumentTypeError):
                 parse(text)
 
     def test_real_numbers_lie_between_their_bounds(self) -> None:
-        parse = report.real(0.5, 100)
+        parse = command_line.real(0.5, 100)
         self.assertEqual([parse("0.5"), parse(".5"), parse("100"), parse("12.25")], [0.5, 0.5, 100.0, 12.25])
         for text in ("0.4", "100.1", "-1", "nan", "inf", "1e1", "", ".", "5.", "a", "1,5", "٣", "1.2.3"):
             with self.subTest(text), self.assertRaises(argparse.ArgumentTypeError):
@@ -240,7 +241,7 @@ class Running(ScriptCase):
     def test_ground_truth_that_fails_ends_the_run_with_its_rule(self) -> None:
         for jobs in ("1", "2"):
             with contextlib.redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit) as ended:
-                report.main(TOY, ["--seeds", "665-668", "--jobs", jobs])
+                command_line.main(TOY, ["--seeds", "665-668", "--jobs", jobs])
             self.assertEqual(ended.exception.code, "toy.py: ground truth failed: no seed is 666: got 666, expected 665")
             self.assertEqual(out.getvalue(), "")
 
@@ -250,7 +251,7 @@ class Running(ScriptCase):
     def test_an_error_of_any_other_kind_is_not_hidden(self) -> None:
         broken = Script(**{**vars(TOY), "figures": mock.Mock(side_effect=ZeroDivisionError)})
         with self.assertRaises(ZeroDivisionError):
-            report.main(broken, ["--seeds", "1", "--jobs", "1"])
+            command_line.main(broken, ["--seeds", "1", "--jobs", "1"])
 
     def test_progress_is_shown_to_people_only(self) -> None:
         class Terminal(io.StringIO):
@@ -276,12 +277,12 @@ class Options(ScriptCase):
                 self.assertTrue(self.ended(2, *argv).startswith("toy.py: "))
         for jobs in ("0", "-1", "a", "257", "1.5"):
             with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as ended:
-                report.main(TOY, ["--jobs", jobs])
+                command_line.main(TOY, ["--jobs", jobs])
             self.assertEqual(ended.exception.code, 2)
 
     def test_help_shows_each_option_and_the_examples(self) -> None:
         with contextlib.redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit) as ended:
-            report.main(TOY, ["--help"])
+            command_line.main(TOY, ["--help"])
         self.assertEqual(ended.exception.code, 0)
         for text in ("--seeds", "--jobs", "--json", "--merge", "--factor N", "python toy.py --seeds 1-5", "A toy."):
             self.assertIn(text, out.getvalue())
@@ -296,17 +297,18 @@ class Options(ScriptCase):
         script = Script(**{**vars(TOY), "tables": watch})
         for argv in ([], ["--factor", "1"], ["--seeds", "7-11"], ["--seeds", "7"], ["--factor", "2"], ["--part", "0.1"]):
             with contextlib.redirect_stdout(io.StringIO()):
-                report.main(script, [*argv, "--jobs", "1"])
+                command_line.main(script, [*argv, "--jobs", "1"])
         self.assertEqual(seen, [True, True, True, False, False, False])
 
     def test_options_that_the_posts_leave_open_can_be_changed_and_compared(self) -> None:
-        script = Script(**{**vars(TOY), "inferred": ("factor",)})
+        script = Script(**{**vars(TOY), "name": "sim", "inferred": ("factor",)})
         seen: List[Any] = []
-        with mock.patch.object(report, "replicate", lambda script, options: (seen.append(options.factor) or "", {})):
-            report.main(script, ["--replicates", "2", "--factor", "2"])
+        instead = lambda script, options: (seen.append(options.factor) or "", {})  # noqa: E731
+        with mock.patch.object(command_line, "replicate", instead):
+            command_line.main(script, ["--replicates", "2", "--factor", "2"])
             for argv in (["--part", "0.1"], ["--seeds", "1-4"]):
                 with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
-                    report.main(script, ["--replicates", "2", *argv])
+                    command_line.main(script, ["--replicates", "2", *argv])
         self.assertEqual(seen, [2])
 
 
@@ -352,7 +354,8 @@ class Files(ScriptCase):
         path = self.path("twice.json")
         text = self.output("--seeds", "1-2", "--factor", "2", "--json", path)
         self.assertEqual(self.output("--merge", path), text)
-        self.assertEqual(self.output("--merge", path, "--factor", "3"), text)
+        for argv in (("--factor", "3"), ("--seeds", "3")):
+            self.assertIn(f"from the files, not {argv[0]}", self.ended(2, "--merge", path, *argv))
 
     def test_files_that_do_not_add_up_are_refused_in_one_line(self) -> None:
         first, other = self.path("first.json"), self.path("other.json")
@@ -364,11 +367,64 @@ class Files(ScriptCase):
             good = json.load(file)
         spoiled: List[Any] = ["", "{", "[]", "null", "{}", {"script": "toy"}, {**good, "script": "sim"}]
         spoiled += [{key: value for key, value in good.items() if key != less} for less in ("seeds", "counts")]
+        for seeds in ("1", [], [True], [-1], [10**9], [1.0], [[1]], {"1": 1}):
+            spoiled.append({**good, "seeds": seeds})
+        for counts in ([], {"sum": None}, {"sum": True}, {"sum": float("nan")}, {"sum": "1"}, {"check: \x1b[2J": 1}):
+            spoiled.append({**good, "counts": counts})
+        for options in ([], {}, {"factor": 99}, {"factor": None}, {"factor": [1]}, {"json": "x"}):
+            spoiled.append({**good, "options": options if options in ([], {}) else {**good["options"], **options}})
         for content in spoiled:
             with self.subTest(str(content)[:40]):
                 with open(other, "w", encoding="utf-8") as file:
                     file.write(content if isinstance(content, str) else json.dumps(content))
-                self.assertTrue(self.ended(2, "--merge", other))
+                self.assertIn(other, self.ended(2, "--merge", other))
+
+    def test_what_excludes_each_other_is_refused(self) -> None:
+        path = self.path("one.json")
+        self.output("--seeds", "1-2", "--json", path)
+        script = Script(**{**vars(TOY), "name": "sim", "sweep": report.Sweep((), lambda f: [], ())})
+        for argv in (("--merge", path, "--sweep", "factor=1"), ("--replicates", "2", "--sweep", "factor=1")):
+            with self.assertRaises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as errors:
+                command_line.main(script, argv)
+            self.assertEqual((ended.exception.code, errors.getvalue().count("\n")), (2, 1))
+
+    def test_a_refused_run_makes_no_file(self) -> None:
+        path = self.path("none.json")
+        self.ended(2, "--json", path, "--merge", self.path("missing.json"))
+        self.assertFalse(os.path.exists(path))
+
+
+class Sweeps(unittest.TestCase):
+    SCRIPT = Script(**{**vars(TOY), "sweep": report.Sweep(("sum",), lambda f: [f"{f['toy.sum']:g}"], ("a note",))})
+
+    def swept(self, *argv: str) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            command_line.main(self.SCRIPT, [*argv, "--jobs", "1"])
+        return out.getvalue()
+
+    def test_each_combination_has_a_row_the_last_option_varying_fastest(self) -> None:
+        rows = self.swept("--seeds", "1-2", "--sweep", "factor=1,2", "part=0.1,0.2").splitlines()
+        self.assertEqual([row.split()[:2] for row in rows[4:8]], [["1", "0.1"], ["1", "0.2"], ["2", "0.1"], ["2", "0.2"]])
+
+    def test_what_cannot_be_varied_is_refused_in_one_line(self) -> None:
+        for texts in (["foo=1"], ["factor"], ["factor="], ["factor=1,"], ["factor=99"], ["factor=1", "factor=2"], ["seeds=1"]):
+            with self.subTest(texts), self.assertRaises(SystemExit) as ended:
+                with contextlib.redirect_stderr(io.StringIO()) as errors:
+                    self.swept("--sweep", *texts)
+            self.assertEqual((ended.exception.code, errors.getvalue().count("\n")), (2, 1))
+
+
+class Differences(unittest.TestCase):
+    def test_the_place_that_differs_is_shown(self) -> None:
+        long = "x" * 1000
+        for actual, expected, said in (
+            ({1: (long, long + "a")}, {1: (long, long + "b")}, "at 1: at 1: from character 1000: got 'a', expected 'b'"),
+            ({1: 2}, {1: 2, 3: 4}, "as keys: missing ['3'] (1 in all)"),
+            ([1, 2, 3], [1, 9, 3], "at 1: got 2, expected 9"),
+            ({1}, {2}, "missing ['2'] (1 in all), not expected ['1'] (1 in all)"),
+            (1, 2, "got 1, expected 2"),
+        ):
+            self.assertIn(said, report.difference(actual, expected))
 
 
 class Pipes(unittest.TestCase):
@@ -377,7 +433,7 @@ class Pipes(unittest.TestCase):
         os.close(read)
         self.addCleanup(os.close, write)
         for lines, unbuffered in ((1, ""), (100_000, ""), (1, "1")):
-            code = f"import report; report.write_text('-', 'line\\n' * {lines})"
+            code = f"import command_line; command_line.write_text('-', 'line\\n' * {lines})"
             environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
             done = subprocess.run(
                 [sys.executable, "-c", code],
@@ -388,7 +444,7 @@ class Pipes(unittest.TestCase):
     def test_text_is_written_in_utf_8_to_files(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "a.txt")
-            report.write_text(path, "é\n")
+            command_line.write_text(path, "é\n")
             with open(path, "rb") as file:
                 self.assertEqual(file.read(), "é\n".encode())
 

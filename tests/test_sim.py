@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Dict, List, Optional, Tuple
 from unittest import mock
 
+import command_line
 import compare
 import report
 import sim
@@ -32,12 +33,12 @@ TINY = "--articles 12 --questions 8 --saves 20 --hours 2 --topics 3".split()
 
 
 def small(*argv: str) -> argparse.Namespace:
-    return report.make_parser(sim.SCRIPT).parse_args([*SMALL, *argv])
+    return command_line.make_parser(sim.SCRIPT).parse_args([*SMALL, *argv])
 
 
 def output(*argv: str, jobs: int = 1) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        report.main(sim.SCRIPT, [*argv, "--jobs", str(jobs)])
+        command_line.main(sim.SCRIPT, [*argv, "--jobs", str(jobs)])
     return out.getvalue()
 
 
@@ -124,7 +125,7 @@ class ThePostsFigures(unittest.TestCase):
         self.assertEqual(passed[sim.REPLAY_CHECK], self.figures["sim.edits.replays_sent"])
         retried = sum(self.figures[f"sim.edits.{delay}.version_conflicts"] for delay, _, _ in DELAYS)
         self.assertEqual(passed[sim.RETRY_CHECK], retried)
-        for rule in (support_day.END_CHECK, support_day.STORE_CHECK):
+        for rule in (support_day.END_CHECK, report.STORE_CHECK):
             self.assertEqual(passed[rule], 15)
         for rule, times in passed.items():
             self.assertIn(f"PASS  {rule}: {times:,} of {times:,} checks\n", self.text)
@@ -485,7 +486,7 @@ class BrokenStoresAreFoundOut(unittest.TestCase):
         self.fails(support_day.END_CHECK, UnpublishingIsLost, sim.edits_part, *argv)
 
     def test_a_store_whose_own_invariants_do_not_hold(self) -> None:
-        self.fails(support_day.STORE_CHECK, WritesEventsAboutNobody, sim.edits_part)
+        self.fails(report.STORE_CHECK, WritesEventsAboutNobody, sim.edits_part)
         for part in (sim.day_part, sim.control_part):  # there an event about nobody shows already in the log
             self.fails(sim.LOG_CHECK, WritesEventsAboutNobody, part)
 
@@ -493,7 +494,7 @@ class BrokenStoresAreFoundOut(unittest.TestCase):
         """The rules of this class's tests are all that a run prints."""
         broken = {
             sim.TITLE_CHECK, sim.READ_CHECK, sim.LOG_CHECK, *sim.ID_CHECKS.values(), sim.EDIT_CHECK, sim.RETRY_CHECK,
-            sim.REPLAY_CHECK, support_day.END_CHECK, support_day.STORE_CHECK,
+            sim.REPLAY_CHECK, support_day.END_CHECK, report.STORE_CHECK,
         }  # fmt: skip
         counts = [sound_counts(part, ()) for part in sim.SCRIPT.parts.values()]
         checked = {name for part_counts in counts for name in part_counts if name.startswith("check: ")}
@@ -586,9 +587,9 @@ class TheScript(unittest.TestCase):
 
     def test_a_failed_check_stops_the_run_under_python_o_too(self) -> None:
         code = (
-            "from unittest import mock; from tests.test_sim import SMALL, PollLosesAnEvent; import report, sim\n"
+            "from unittest import mock; from tests.test_sim import SMALL, PollLosesAnEvent; import command_line, sim\n"
             "mock.patch('support_day.KnowledgeBaseStore', PollLosesAnEvent).start()\n"
-            "report.main(sim.SCRIPT, [*SMALL, '--seeds', '1', '--jobs', '1'])"
+            "command_line.main(sim.SCRIPT, [*SMALL, '--seeds', '1', '--jobs', '1'])"
         )
         returned, text, errors = self.run_script("-O", "-c", code)
         self.assertEqual((returned, text), (1, b""))
@@ -613,7 +614,7 @@ class TheScript(unittest.TestCase):
         ]
         self.assertGreater(len(examples), 2)
         for example in examples:
-            report.make_parser(sim.SCRIPT).parse_args(example.split())
+            command_line.make_parser(sim.SCRIPT).parse_args(example.split())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from unittest import mock
 
 import support_day
 from arguments import ToolError
-from report import GroundTruth, make_parser
+from command_line import make_parser
+from report import GroundTruth
 from sim import SCRIPT
 from support_day import HOUR, KB, Day, Save, World, draw_rank, made_up_name, plan_day, title_text, zipf
 

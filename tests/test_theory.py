@@ -9,13 +9,14 @@ import re
 import unittest
 from typing import List
 
+import command_line
 import report
 import theory
 from theory import popularity_of, refused_share, stale_share
 
 
 def options(*argv: str) -> theory.argparse.Namespace:
-    return report.make_parser(theory.SCRIPT).parse_args(argv)
+    return command_line.make_parser(theory.SCRIPT).parse_args(argv)
 
 
 class Formulas(unittest.TestCase):
@@ -75,13 +76,13 @@ class AgainstTheSimulation(unittest.TestCase):
 class TheScript(unittest.TestCase):
     def test_one_seed_has_no_standard_error(self) -> None:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            report.main(theory.SCRIPT, "--seeds 3 --articles 20 --questions 8 --saves 10 --hours 2 --jobs 1".split())
+            command_line.main(theory.SCRIPT, "--seeds 3 --articles 20 --questions 8 --saves 10 --hours 2 --jobs 1".split())
         self.assertRegex(out.getvalue(), r"(?m)^  1 h .* n/a$")
 
     def test_it_prints_theory_for_the_numbers_it_is_given(self) -> None:
         argv = "--seeds 1-2 --articles 2 --questions 4 --saves 16 --hours 2 --zipf 0 --jobs 1".split()
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            report.main(theory.SCRIPT, argv)
+            command_line.main(theory.SCRIPT, argv)
         expected = 100 * (1 - math.exp(-4))  # two articles alike, eight saves an hour, so four to each
         self.assertTrue(re.search(rf"(?m)^  1 h +{expected:.1f}%", out.getvalue().split("refused")[1]), out.getvalue())
 

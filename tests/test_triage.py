@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, List
 from unittest import mock
 
 import bug_tracker
+import command_line
 import compare
-import report
 import triage
 from arguments import JSON, ToolError
 from bug_tracker import FIELDS, new_bugs
@@ -239,7 +239,7 @@ class TheVersionCheck(unittest.TestCase):
 class TheScript(unittest.TestCase):
     def output(self, *argv: str) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            report.main(triage.SCRIPT, ["--jobs", "1", *argv])
+            command_line.main(triage.SCRIPT, ["--jobs", "1", *argv])
         return out.getvalue()
 
     def test_it_has_every_published_figure_but_times(self) -> None:
@@ -273,7 +273,7 @@ class TheScript(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, mock.patch.multiple("triage", TIMED_EDITS=20, TIMED_RUNS=2):
             path = os.path.join(folder, "timing.txt")
             with self.assertRaises(SystemExit) as ended:
-                report.main(triage.SCRIPT, ["--timing", path])
+                command_line.main(triage.SCRIPT, ["--timing", path])
             with open(path, encoding="utf-8") as file:
                 text = file.read()
         self.assertFalse(ended.exception.code)
