@@ -24,7 +24,7 @@ ERROR_CODES = (
     "unknown_tool",
     "not_found",  # unknown, unpublished, deleted or not granted: the same answer to an agent
     "version_conflict",  # changed since expected_version; never hands over the current version
-    "idempotency_key_reused",  # the key belongs to an edit with other arguments
+    "idempotency_key_reused",  # the key belongs to an edit of the same resource with other arguments
     "validation_failed",  # record fields that do not fit the channel's schema
     "sequence_beyond_log",  # a cursor this log never gave: an empty answer would leave its agent blind for ever
     "busy",  # another process held the write lock for too long; nothing was written

@@ -55,7 +55,11 @@ def edit_article(
     """`with_fts5` keeps plain_index in step inside the edit."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        known = db.execute("SELECT result FROM idempotency_key WHERE key = ?", (key,)).fetchone()
+        known = db.execute(
+            """SELECT result FROM idempotency_key
+               WHERE resource_type = 'knowledge_base' AND resource_id = ? AND key = ?""",
+            (base, key),
+        ).fetchone()
         if known is not None:
             db.execute("ROLLBACK")
             return {**json.loads(known[0]), "replayed": True}
@@ -84,8 +88,8 @@ def edit_article(
         cited = {"knowledge_base_id": base, "article_id": article_id, "updated_at": updated_at}
         result: JSON = {"citation": cited, "replayed": False}
         db.execute(
-            "INSERT INTO idempotency_key VALUES (?, '', ?, 'knowledge_base', ?, ?)",
-            (key, json.dumps(result), base, sequence),
+            "INSERT INTO idempotency_key VALUES ('knowledge_base', ?, ?, '', ?, ?)",
+            (base, key, json.dumps(result), sequence),
         )
         db.execute("COMMIT")
         return result
@@ -222,7 +226,11 @@ def edit_item(
     """Values are merged as JSON, and the preview is made anew."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        known = db.execute("SELECT result FROM idempotency_key WHERE key = ?", (key,)).fetchone()
+        known = db.execute(
+            """SELECT result FROM idempotency_key
+               WHERE resource_type = 'record_channel' AND resource_id = ? AND key = ?""",
+            (channel, key),
+        ).fetchone()
         if known is not None:
             db.execute("ROLLBACK")
             return {**json.loads(known[0]), "replayed": True}
@@ -256,8 +264,8 @@ def edit_item(
             "replayed": False,
         }
         db.execute(
-            "INSERT INTO idempotency_key VALUES (?, '', ?, 'record_channel', ?, ?)",
-            (key, json.dumps(result), channel, sequence),
+            "INSERT INTO idempotency_key VALUES ('record_channel', ?, ?, '', ?, ?)",
+            (channel, key, json.dumps(result), sequence),
         )
         db.execute("COMMIT")
         return result

@@ -145,7 +145,7 @@ class KnowledgeBaseStore(ToolStore):
         given = [knowledge_base_id, article_id, content, expected_version]
         request = fingerprint("edit_knowledge_article", *given, *([] if title is None else [title]))
         with self.write as db:
-            replay = self.replay(idempotency_key, request)
+            replay = self.replay(knowledge_base_id, idempotency_key, request)
             if replay is not None:
                 return replay
             article = db.execute(
@@ -171,7 +171,7 @@ class KnowledgeBaseStore(ToolStore):
             event_type = "saved" if new_title == old_title else "retitled"
             sequence = self.append_event(knowledge_base_id, event_type, article_id, updated_at)
             result = {"citation": citation(knowledge_base_id, article_id, updated_at), "replayed": False}
-            self.record_key(idempotency_key, request, result, knowledge_base_id, sequence)
+            self.record_key(knowledge_base_id, idempotency_key, request, result, sequence)
         return result
 
     def read_knowledge_article(self, knowledge_base_id: str, article_id: str) -> JSON:

@@ -95,7 +95,7 @@ class RecordStore(RecordChannels):
         given = [record_channel_id, item_id, canonical_json(values), str(expected_version)]
         asked = fingerprint("edit_record_item", *given)
         with self.write:
-            first = self.replay(idempotency_key, asked)
+            first = self.replay(record_channel_id, idempotency_key, asked)
             if first is not None:
                 return first
             item = self.find_item(record_channel_id, item_id)
@@ -117,7 +117,7 @@ class RecordStore(RecordChannels):
                 "updated_at": updated_at,
                 "replayed": False,
             }
-            self.record_key(idempotency_key, asked, result, record_channel_id, sequence)
+            self.record_key(record_channel_id, idempotency_key, asked, result, sequence)
             return result
 
     def list_record_items(self, record_channel_id: str, before_id: Optional[str] = None, limit: int = PAGE) -> JSON:

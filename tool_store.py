@@ -7,7 +7,9 @@ Glossary
     refusal          `ToolError.payload`: a JSON object that begins with "error", one of ERROR_CODES
     version          what an edit must name to be let through (compare-and-swap): an article's `updated_at`,
                      an item's integer `version`
-    idempotency key  a name the caller gives to one edit; the same call again returns the first result, replayed
+    idempotency key  a name the caller gives to one edit of a resource; the same call again returns the first result,
+                     replayed. The same key in another resource is another key: else it would tell what is done there,
+                     and whoever uses it first would take it from all others
     event            {sequence, type, article_id | item_id, updated_at | version}: one change to one resource
     sequence         1, 2, 3, … per resource, in commit order and without gaps; an agent's whole cursor
 
@@ -39,12 +41,13 @@ CREATE TABLE IF NOT EXISTS event (
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS idempotency_key (
-    key           TEXT PRIMARY KEY,
-    fingerprint   BLOB NOT NULL,      -- of the tool and all its other arguments
-    result        TEXT NOT NULL,      -- JSON, as first returned
-    resource_type TEXT NOT NULL,
-    resource_id   TEXT NOT NULL,
+    resource_type TEXT    NOT NULL,
+    resource_id   TEXT    NOT NULL,
+    key           TEXT    NOT NULL,
+    fingerprint   BLOB    NOT NULL,   -- of the tool and all its other arguments
+    result        TEXT    NOT NULL,   -- JSON, as first returned
     sequence      INTEGER,            -- the edit's event; NULL if it changed nothing
+    PRIMARY KEY (resource_type, resource_id, key),
     FOREIGN KEY (resource_type, resource_id, sequence) REFERENCES event
 ) WITHOUT ROWID;
 
@@ -155,12 +158,16 @@ class ToolStore:
 
     # --- idempotency keys: used inside `with self.write:` ---------------------------------------------------------
 
-    def replay(self, key: str, fingerprint: bytes) -> Optional[JSON]:
-        """The first result of this very call, marked `replayed`; None if the key is new.
+    def replay(self, resource_id: str, key: str, fingerprint: bytes) -> Optional[JSON]:
+        """The first result of this very call, marked `replayed`; None if the key is new to this resource.
 
         Raises ToolError("idempotency_key_reused") if the key belongs to a call with other arguments.
         """
-        row = self.db.execute("SELECT fingerprint, result FROM idempotency_key WHERE key = ?", (key,)).fetchone()
+        row = self.db.execute(
+            """SELECT fingerprint, result FROM idempotency_key
+               WHERE resource_type = ? AND resource_id = ? AND key = ?""",
+            (self.resource_type, resource_id, key),
+        ).fetchone()
         if row is None:
             return None
         if row[0] != fingerprint:
@@ -171,11 +178,11 @@ class ToolStore:
         first: JSON = json.loads(row[1])
         return {**first, "replayed": True}
 
-    def record_key(self, key: str, fingerprint: bytes, result: JSON, resource_id: str, sequence: Optional[int]) -> None:
+    def record_key(self, resource_id: str, key: str, fingerprint: bytes, result: JSON, sequence: Optional[int]) -> None:
         self.db.execute(
-            """INSERT INTO idempotency_key (key, fingerprint, result, resource_type, resource_id, sequence)
+            """INSERT INTO idempotency_key (resource_type, resource_id, key, fingerprint, result, sequence)
                VALUES (?, ?, ?, ?, ?, ?)""",
-            (key, fingerprint, json.dumps(result), self.resource_type, resource_id, sequence),
+            (self.resource_type, resource_id, key, fingerprint, json.dumps(result), sequence),
         )
 
     # --- the event log ------------------------------------------------------------------------------------------

@@ -255,17 +255,17 @@ class SharedFile(unittest.TestCase):
         self.watch = Watch(self.path)
         self.addCleanup(self.watch.close)
 
-    def article_edit(self, key: str) -> Call:
-        version = self.articles.read_knowledge_article("same", "one")["citation"]["updated_at"]
+    def article_edit(self, key: str, base: str = "same") -> Call:
+        version = self.articles.read_knowledge_article(base, "one")["citation"]["updated_at"]
         return self.articles.call, ("edit_knowledge_article", {
-            "knowledge_base_id": "same", "article_id": "one", "content": "New",
+            "knowledge_base_id": base, "article_id": "one", "content": "New",
             "expected_version": version, "idempotency_key": key,
         })  # fmt: skip
 
-    def item_edit(self, key: str) -> Call:
-        version = self.records.read_record_item("same", "one")["version"]
+    def item_edit(self, key: str, channel: str = "same") -> Call:
+        version = self.records.read_record_item(channel, "one")["version"]
         return self.records.call, ("edit_record_item", {
-            "record_channel_id": "same", "item_id": "one", "values": {"amount": 3},
+            "record_channel_id": channel, "item_id": "one", "values": {"amount": 3},
             "expected_version": version, "idempotency_key": key,
         })  # fmt: skip
 
@@ -362,11 +362,37 @@ class Rules(SharedFile):
         self.assertEqual(self.articles.latest_sequence("same"), 3)
         self.assertEqual(self.records.latest_sequence("same"), 3)
 
-    def test_a_key_belongs_to_one_edit_in_the_whole_file(self) -> None:
-        edit, arguments = self.article_edit("k")
-        edit(*arguments)
-        edit, arguments = self.item_edit("k")
-        self.assertEqual(self.refused(edit, *arguments), "idempotency_key_reused")
+    def test_a_key_belongs_to_one_edit_of_its_resource(self) -> None:
+        """In another resource of either kind, under the same id even, it is another key."""
+        self.articles.create_knowledge_base("other")
+        self.articles.create_article("other", "Title", "Content", "one")
+        self.records.create_channel("other", ALL_TYPES)
+        self.records.create_item("other", {"ticket": "T-1"}, "one")
+        for base in ("same", "other"):
+            for edit, (name, arguments) in (self.article_edit("k", base), self.item_edit("k", base)):
+                self.assertIs(edit(name, arguments)["replayed"], False)
+                self.assertIs(edit(name, arguments)["replayed"], True)
+                self.assertEqual(
+                    self.refused(
+                        edit, name, {**arguments, "item_id" if "values" in arguments else "article_id": "two"}
+                    ),
+                    "idempotency_key_reused",
+                )
+
+    def test_a_key_tells_nothing_about_a_resource_that_is_not_granted(self) -> None:
+        """An edit that cannot succeed gets the same answer whether or not somebody has used its key elsewhere."""
+        self.articles.create_knowledge_base("secret")
+        self.articles.create_article("secret", "Title", "Content", "one")
+        for edit, arguments in (self.article_edit("used", "secret"), self.item_edit("used")):
+            edit(*arguments)
+        self.articles.granted = frozenset(["same"])
+        name, arguments = self.article_edit("unused")[1]
+        answers = [
+            answer(self.articles.call, name, {**arguments, "article_id": "none", "idempotency_key": key})
+            for key in ("used", "unused")
+        ]
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(answers[0][1]["error"], "not_found")
 
     def test_a_replay_outlives_whatever_happens_to_its_subject(self) -> None:
         calls = self.edits()

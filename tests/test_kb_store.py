@@ -419,18 +419,24 @@ class IdempotencyKeys(KnowledgeBaseCase):
         self.assertTrue(self.edit("Mine", key="k")["replayed"])
 
     def test_a_key_with_any_other_argument_is_refused(self) -> None:
-        self.store.create_knowledge_base("other")
-        for base, article in (("kb", "b"), ("other", "a")):
-            self.store.create_article(base, "T", "", article)
+        self.store.create_article("kb", "T", "", "b")
         self.edit("Mine", key="k")
         for other in (
             {"content": "Yours"}, {"content": "Mine "}, {"content": ""}, {"title": "Refunds"}, {"title": "x"},
-            {"article_id": "b"}, {"article_id": "unknown"}, {"knowledge_base_id": "other"},
+            {"article_id": "b"}, {"article_id": "unknown"},
             {"expected_version": self.version()},
         ):  # fmt: skip
             arguments: JSON = {"content": "Mine", "key": "k", **other}
             self.refused("idempotency_key_reused", self.edit, arguments.pop("content"),
                          arguments.pop("expected_version", FIRST), arguments.pop("key"), **arguments)  # fmt: skip
+
+    def test_the_same_key_in_another_base_is_another_key(self) -> None:
+        self.store.create_knowledge_base("other")
+        self.store.create_article("other", "T", "", "a")
+        self.edit("Mine", key="k")
+        for replayed in (False, True):
+            self.assertIs(self.edit("Mine", key="k", knowledge_base_id="other")["replayed"], replayed)
+        self.assertTrue(self.edit("Mine", key="k")["replayed"])
 
     def test_text_cannot_move_between_arguments_under_the_same_key(self) -> None:
         self.edit("Mine", key="k", title="Title")
@@ -670,7 +676,7 @@ class Invariants(KnowledgeBaseCase):
         "every recorded key that names an event names one that exists": "UPDATE idempotency_key SET sequence = 9",
         "no event answers for two recorded keys":
             """INSERT INTO idempotency_key
-               SELECT 'k2', fingerprint, result, resource_type, resource_id, sequence FROM idempotency_key""",
+               SELECT resource_type, resource_id, 'k2', fingerprint, result, sequence FROM idempotency_key""",
         "foreign keys hold": "DELETE FROM knowledge_base",
         "the file is sound": "UPDATE article SET published = 7",
         "an article's version is that of its last event":

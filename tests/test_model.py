@@ -57,7 +57,7 @@ class Model:
 
     def __init__(self) -> None:
         self.now = 0
-        self.keys: Dict[str, Tuple[Any, JSON]] = {}
+        self.keys: Dict[Tuple[str, str], Tuple[Any, JSON]] = {}  # (resource_id, key): what was asked, its result
         self.logs: Dict[str, List[JSON]] = {}
 
     def later(self, previous: int = 0) -> int:
@@ -71,10 +71,10 @@ class Model:
         if resource_id not in self.granted or resource_id not in self.logs:
             raise Refused("not_found")
 
-    def replayed(self, key: str, request: Any) -> Optional[JSON]:
-        if key not in self.keys:
+    def replayed(self, resource_id: str, key: str, request: Any) -> Optional[JSON]:
+        if (resource_id, key) not in self.keys:
             return None
-        first, result = self.keys[key]
+        first, result = self.keys[resource_id, key]
         if repr(first) != repr(request):  # repr, since 1 == 1.0 == True
             raise Refused("idempotency_key_reused")
         return {**result, "replayed": True}
@@ -205,14 +205,14 @@ class KnowledgeBaseModel(Model):
         if where[0] not in self.granted:
             raise Refused("not_found")
         request = where, expected_version, sorted(edit.items())
-        replayed = self.replayed(idempotency_key, request)
+        replayed = self.replayed(where[0], idempotency_key, request)
         if replayed:
             return replayed
         article = self.published(*where)
         if expected_version.replace("+00:00", "Z") != stamp(article["version"]):
             raise Refused("version_conflict")
         result = {"citation": self.save(*where, "saved", **edit), "replayed": False}
-        self.keys[idempotency_key] = request, result
+        self.keys[where[0], idempotency_key] = request, result
         return result
 
     def search_knowledge_base(self, knowledge_base_id: str, query: str, limit: int) -> JSON:
@@ -265,8 +265,9 @@ class KnowledgeBaseModel(Model):
 
     def edit_step(self, rng: random.Random, where: JSON, texts: JSON) -> JSON:
         key = self.some_key(rng)
-        if key in self.keys and rng.random() < 0.6:  # the same edit again
-            (base, article_id), version, edit = self.keys[key][0]
+        used = [place for place in self.keys if place[1] == key]
+        if used and rng.random() < 0.6:  # the same edit again
+            (base, article_id), version, edit = self.keys[rng.choice(used)][0]
             named = {"knowledge_base_id": base, "article_id": article_id, **dict(edit)}
             return {**named, "expected_version": version, "idempotency_key": key}
         versions = [
@@ -422,7 +423,7 @@ class RecordModel(Model):
         if record_channel_id not in self.granted:
             raise Refused("not_found")
         request = record_channel_id, item_id, sorted(values.items()), expected_version
-        replayed = self.replayed(idempotency_key, request)
+        replayed = self.replayed(record_channel_id, idempotency_key, request)
         if replayed:
             return replayed
         item = self.need_item(record_channel_id, item_id)
@@ -433,7 +434,7 @@ class RecordModel(Model):
             "record_channel_id": record_channel_id, "item_id": item_id, "version": item["version"],
             "updated_at": stamp(item["updated"]), "replayed": False,
         }  # fmt: skip
-        self.keys[idempotency_key] = request, result
+        self.keys[record_channel_id, idempotency_key] = request, result
         return result
 
     def read_record_item(self, record_channel_id: str, item_id: str) -> JSON:
@@ -502,8 +503,9 @@ class RecordModel(Model):
         if kind < 0.65:
             return self.poll_step(rng, channel)
         key = self.some_key(rng)
-        if key in self.keys and rng.random() < 0.6:  # the same edit again
-            channel, item_id, items, version = self.keys[key][0]
+        used = [place for place in self.keys if place[1] == key]
+        if used and rng.random() < 0.6:  # the same edit again
+            channel, item_id, items, version = self.keys[rng.choice(used)][0]
             where, values = {"record_channel_id": channel, "item_id": item_id}, dict(items)
         else:
             version = self.items.get((channel, where["item_id"]), {"version": 1})["version"] + rng.choice(
@@ -676,8 +678,8 @@ class Agreement(unittest.TestCase):
 
 
 class UnmarkedReplay(KnowledgeBaseStore):
-    def replay(self, key: str, fingerprint: bytes) -> Optional[JSON]:
-        first = super().replay(key, fingerprint)
+    def replay(self, resource_id: str, key: str, fingerprint: bytes) -> Optional[JSON]:
+        first = super().replay(resource_id, key, fingerprint)
         return first and {**first, "replayed": False}
 
 

@@ -381,7 +381,7 @@ class ReplayCitesAnotherVersion(Broken):
 
 
 class ReplayIsRefused(Broken):
-    def replay(self, key: str, fingerprint: bytes) -> Optional[JSON]:
+    def replay(self, resource_id: str, key: str, fingerprint: bytes) -> Optional[JSON]:
         return None
 
     def record_key(self, *given: Any) -> None:

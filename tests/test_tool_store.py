@@ -112,7 +112,7 @@ class TheLog(KnowledgeBaseCase):
 
     def test_the_tables_refuse_bad_rows(self) -> None:
         self.edit("Mine", key="k")
-        key = "INSERT INTO idempotency_key VALUES ('{}', x'00', {}, 'knowledge_base', 'kb', {})"
+        key = "INSERT INTO idempotency_key VALUES ('knowledge_base', 'kb', '{}', x'00', {}, {})"
         for row in (
             "INSERT INTO event VALUES ('knowledge_base', 'kb', 1, 'saved', 'a', 'v')",
             "INSERT INTO event VALUES ('knowledge_base', 'kb', 0, 'saved', 'a', 'v')",
