@@ -3,8 +3,7 @@
 Glossary
     floor     bench_floor.py: the same statements by hand, in one function, without any of a store's safety
     block     some calls of one side in a row, timed together; what they need is made ready before the clock starts
-    repeat    one block of ours and one of the other side, taking turns at going first, so that a machine that slows
-              down slows both
+    repeat    one block of ours and one of the other side, taking turns at going first: a slow machine slows both
     ratio     time of our block by time of the other, in one repeat; half of the repeats lie between the quartiles
     target    the ratio that the design allows: met or missed by the median. A miss is no error of the program
 
@@ -30,7 +29,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import bench_floor as floor
 from arguments import JSON
-from bug_tracker import CHANNEL, FIELDS, fill, item_id, new_bug, new_bugs, tracker
+from bug_tracker import CHANNEL, FIELDS, fill, intentions, item_id, new_bug, new_bugs, tracker
 from command_line import OneLineParser, whole, write_text
 from field_types import Schema
 from kb_store import KnowledgeBaseStore
@@ -38,7 +37,7 @@ from record_store import RecordStore
 from report import number, pick, rng
 from support_day import draw_rank, made_up_name, zipf
 from tool_store import ToolStore
-from triage import Unvalidated, intentions
+from triage import Unvalidated
 
 KB = "kb"
 FOUND = 20  # results of a search: as many as the tool gives

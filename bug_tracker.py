@@ -5,6 +5,9 @@ Glossary
     bug      (item_id, values): an item as people open it: New, still without owner, severity, points, area, due date
     number   1, 2, 3, … in the order of opening: BUG-0001 is the oldest
     tracker  a store with the channel CHANNEL and bugs in it, opened three hours apart, the last one NOW
+    intention  {key: Meant} for one bug: what a person wants in each of the six KEYS, in that person's words
+    Meant    words, and what they have to become in the store: None if they must be refused (20 points, where 13 is the
+             most). Only the ground truth looks at the second part
 
 Source: the second post ("La ricostruzione") names the fields and limits; its refusal shows the options of status and
 owner. It prints no texts: labels, titles and descriptions are ours, chosen so that the schema, a page of previews and
@@ -16,7 +19,7 @@ from __future__ import annotations
 import uuid
 import weakref
 from functools import lru_cache
-from typing import Any, Dict, Iterable, List, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple, Type
 
 from arguments import JSON
 from record_store import RecordStore
@@ -194,3 +197,39 @@ LOG = (
     "WARN queue: 5 changes are waiting, the oldest for 41 s; the indicator in the title bar shows none",
     "ERROR view: cannot read property 'id' of undefined at list.js:2210, called by refresh at list.js:1987",
 )
+
+
+# --- what people want of the bugs -------------------------------------------------------------------------------------
+
+KEYS = ("status", "owner", "severity", "points", "area", "due")
+
+
+class Meant(NamedTuple):
+    words: Any
+    value: Any
+
+
+Intention = Dict[str, Meant]
+
+# Written out rather than looked up in the schema: this is the ground truth, and must not share the agent's mistakes.
+MEANINGS: Dict[str, Dict[Any, Any]] = {
+    "status": {"Triaged": "triaged", "In progress": "in_progress", "Fixed": "fixed", "Won't fix": "wont_fix"},
+    "owner": {"Aiko": "aiko", "Mika": "mika", "Ren": "ren"},
+    "severity": {"S1 Critical": "s1", "S2 Major": "s2", "S3 Minor": "s3", "major": "s2"},
+    "points": {1: 1, 2: 2, 3: 3, 5: 5, 8: 8, 13: 13, 20: None},
+    "area": {"Editor": "editor", "Sync": "sync", "Search": "search", "Mobile app": "mobile_app", "Billing": "billing"},
+}
+CHOICES = {key: [Meant(words, value) for words, value in said.items()] for key, said in MEANINGS.items()}
+FRIDAY = Meant("Friday", "2026-11-13")  # the one after TODAY
+
+
+def intentions(seed: int, bugs: Sequence[Bug]) -> Dict[str, Intention]:
+    """{item_id: intention}, the same in every run of a seed."""
+    source = rng(seed, "intentions")
+    meant = {}
+    for item_id, _ in bugs:
+        intention = {key: pick(source, CHOICES[key]) for key in KEYS[:-1]}
+        day = f"2026-11-{14 + int(source.random() * 14)}"
+        intention["due"] = FRIDAY if source.random() < 0.5 else Meant(day, day)
+        meant[item_id] = intention
+    return meant

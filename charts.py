@@ -113,7 +113,7 @@ class Plot:
         return "\n".join([head, f"<style>{STYLE}</style>", *self.parts, "</svg>", ""])
 
 
-# --- the four pictures --------------------------------------------------------------------------------------------------
+# --- the four pictures ------------------------------------------------------------------------------------------------
 
 
 def staleness(spreads: Mapping[str, Any]) -> str:
@@ -184,7 +184,7 @@ def triage(figures: Mapping[str, Any]) -> str:
         ("terse", "nothing"),
         ("field", "which field"),
         ("values", "and allowed values"),
-        ("labels", "and their labels"),
+        ("labels", "… and labels"),
     )
     plot = Plot("Fields saved, by what a refusal says", "the refusal says", "share of 6,000 fields", (0, 4), 112)
     plot.axes([(place + 0.5, label) for place, (_, label) in enumerate(levels)], range(0, 101, 20), "%")

@@ -19,7 +19,7 @@ DELAYS = (("20s", "20 s", 20.0), ("15min", "15 min", 900.0), ("1h", "1 h", 3600.
 
 
 def figures(counts: Counts, seeds: int) -> Figures:
-    """The posts' figures by id, and ours under ids of the same form (given_stale, gone, poll_and_read, …)."""
+    """The posts' figures by id, and ours under ids of the same form (given_stale, gone, cost.moved, …)."""
     found: Figures = {}
     hours = sum(name.startswith("hour") and name.endswith(".checks") for name in counts)
     for hour in range(1, hours + 1):
@@ -95,7 +95,7 @@ def staleness_table(found: Figures, published: Mapping[str, Any], options: argpa
         ("hour", "", "citations so far", "stale", "answers with one", "found by title", "stale of all given"),
         rows,
         (
-            "stale: distinct citations (article and version) that are stale / citations so far (the post's definition)",
+            "stale: distinct citations (article and version) that are stale / citations so far (as the post counts)",
             "answers with one: answers with at least one stale citation / answers so far",
             "found by title: distinct stale citations that searching their title again gives away / all stale ones",
             "stale of all given (ours): stale citations, repeats counted like all others / citations so far",
@@ -222,7 +222,8 @@ SWEEP = Sweep(
     cells=sweep_cells,
     notes=(
         "stale of all given, answers with one: at the end of the day; search titles, re-read, poll: data per check",
-        "refused after 1 h: edits refused because the version had changed / edits tried",
+        "refused after 1 h: edits refused because the version had changed / edits tried. The agent's own edits are",
+        "saves too: where people save little, it lies well above what theory.py says of people's saves alone",
     ),
 )
 
@@ -230,12 +231,12 @@ SWEEP = Sweep(
 def contradiction(stale: int, percent_stale: float, answers: int, control: int, control_answers: int) -> str:
     """Markdown: why the post's staleness column cannot be what its head says, in the post's own numbers."""
     text = f"""
-        At hour 8 the post has {stale} stale citations, and {answers} of 600 answers with at least one. If each citation
-        belonged to one answer, {stale} stale ones could be in {stale} answers at most. The same holds for the control:
-        {control} stale citations in {control_answers} answers. Counting distinct citations (one article in one version, however
-        often it was given) gives both columns, at every hour and in the control. But "citations so far" counts all
-        that were given, so the published {percent_stale}% divides distinct citations by given ones. Of all citations
-        given, about twice as large a share is stale; `sim.py` prints it beside the published column."""
+        At hour 8 the post has {stale} stale citations, and {answers} of 600 answers with at least one. If each
+        citation belonged to one answer, {stale} stale ones could be in {stale} answers at most. The same holds for the
+        control: {control} stale citations in {control_answers} answers. Counting distinct citations (one article in one
+        version, however often it was given) gives both columns, at every hour and in the control. But "citations so
+        far" counts all that were given, so the published {percent_stale}% divides distinct citations by given ones. Of
+        all citations given, about twice as large a share is stale; `sim.py` prints it beside the published column."""
     return f'\n### The published "stale" divides one thing by another\n\n{fill(" ".join(text.split()), 118)}\n'
 
 

@@ -11,7 +11,7 @@ Glossary
                  end within the day: there the formulas hold, but for saves being 300 and not Poisson-many
 
 Try your own numbers: `python theory.py --articles 2000 --saves 80 --hours 10`. The standard error is that of the mean
-of the seeds: the seeds' own shares differ independently, the answers within one seed do not.
+of the seeds' own shares (the share shown pools them): seeds differ independently, the answers within one do not.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import math
 from typing import Any, Dict, List, Mapping, Optional
 
 from command_line import main
-from report import Counts, Figures, Script, number, percent, share, table
+from report import CHECK, Counts, Figures, Script, number, percent, share, table
 from sim import day_part
 from sim_report import DELAYS
 from support_day import HOUR, add_options, plan_day, zipf
+
+FULL_DAY = ("answers", "first_stale", "citations", "given_stale")
 
 
 def stale_share(popularity: List[float], save_rate: float, hours: float) -> float:
@@ -47,7 +49,7 @@ def popularity_of(options: argparse.Namespace) -> List[float]:
 def simple_day_part(seed: int, options: argparse.Namespace) -> Counts:
     """`sim.py`'s day with nobody unpublishing, as shares of first citations that are stale."""
     counts = day_part(seed, argparse.Namespace(**{**vars(options), "unpublish": 0.0}))
-    shares: Counts = {}
+    shares = {name: passed for name, passed in counts.items() if name.startswith(CHECK)}
     for hour in range(1, options.hours + 1):
         shares.update(
             with_square(f"simple.hour{hour}", counts[f"hour{hour}.first_stale"], counts[f"hour{hour}.answers"])
@@ -75,7 +77,8 @@ def simple_delays_part(seed: int, options: argparse.Namespace) -> Counts:
 def full_day_part(seed: int, options: argparse.Namespace) -> Counts:
     counts = day_part(seed, options)
     last = f"hour{options.hours}."
-    return {f"full.{name}": counts[last + name] for name in ("answers", "first_stale", "citations", "given_stale")}
+    checks = {name: passed for name, passed in counts.items() if name.startswith(CHECK)}
+    return {**checks, **{f"full.{name}": counts[last + name] for name in FULL_DAY}}
 
 
 def with_square(name: str, part: float, whole: float) -> Counts:
@@ -97,7 +100,7 @@ def figures(counts: Counts, seeds: int) -> Figures:
             simple = name[: -len(".seeds")]
             found[f"theory.{simple}"], found[f"theory.{simple}.of"] = counts[simple], counts[f"{simple}.of"]
             found[f"theory.{simple}.error"] = standard_error(counts, simple)
-    for name in ("answers", "first_stale", "citations", "given_stale"):
+    for name in FULL_DAY:
         found[f"theory.full.{name}"] = counts[f"full.{name}"]
     return found
 
@@ -123,7 +126,7 @@ def tables(found: Figures, published: Mapping[str, Any], options: argparse.Names
         for name, label, delay in DELAYS
     ]
     columns = ("", "theory", "simple day", "difference", "standard error")
-    note = "difference and standard error (of the mean of the seeds) in percentage points"
+    note = "difference in percentage points; standard error likewise, of the mean of the seeds' shares"
     return "\n\n".join(
         [
             f"{options.articles:,} articles, popularity r^-{options.zipf:g}, "
@@ -156,11 +159,11 @@ def full_day(found: Figures, theory: float) -> str:
             "",
             f"  theory, at the end of the day  {100 * theory:.1f}%",
             f"  full day, first citations      {first}",
-            "    The articles that change most are soon unpublished; what stands in for them changes less often.",
+            "    Once an article is unpublished, another one of its topic stands in for it.",
             f"  full day, all citations given  {given}",
-            "    The second citation is of the topic's oldest article, its most popular, so it goes stale sooner.",
+            "    The second citation is of the topic's oldest article, so it follows that one's saves.",
             "  full day, distinct citations (the post's column)",
-            "    A version counts once, however often it was given; the popular ones, stale first, are given most.",
+            "    A version counts once, however often it was given.",
             "  full day, late edits",
             "    Edits are saves too, which adds conflicts. Edits after the day's end meet no more saves, which takes",
             "    some away. An article that is gone is no conflict.",

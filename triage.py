@@ -1,9 +1,8 @@
 """A scripted agent triages a bug tracker: what the schema in the page and the words of a refusal are each worth.
 
 Glossary
-    intention  {key: Meant} for one item: what a person wants in each of the six KEYS, in that person's words
-    Meant      words, and what they have to become in the store: None if they must be refused (20 points, where 13 is
-               the most). Only the ground truth looks at the second part
+    intention  {key: Meant} for one item: what a person wants in each of the six KEYS, in words (bug_tracker.py). Only
+               the ground truth looks at what the words mean
     handed     the keys that the agent gives back to a person: it found no value that the channel takes
     level      how much a refusal says: terse, field, values or labels
     run        one pass over the same items and intentions: the schema read or not x a level, eight in all
@@ -26,15 +25,15 @@ import time
 from contextlib import closing
 from datetime import date, timedelta
 from functools import partial
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 import compare
 from arguments import JSON, ToolError
-from bug_tracker import CHANNEL, TODAY, Bug, new_bugs, tracker, values_read
+from bug_tracker import CHANNEL, TODAY, Bug, Intention, intentions, new_bugs, tracker, values_read
 from command_line import main, whole, write_text
 from field_types import Schema
 from record_store import RecordStore
-from report import Counts, Figures, GroundTruth, Script, both, number, percent, pick, ratio, rng, share, table
+from report import Counts, Figures, GroundTruth, Script, both, number, percent, ratio, rng, share, table
 
 # What each ground-truth check says when it passes.
 REFUSED_CHECK = "20 points are handed to a person, never saved"
@@ -44,41 +43,12 @@ MOVED_CHECK = "a conflict for each item moved since the version that the agent s
 END_CHECK = "after the version check every item holds the agent's severity and the status of the last one to write"
 
 # What a refusal says at each level.
-LEVELS = {"terse": "nothing", "field": "which field", "values": "field, reason, values", "labels": "values and labels"}
-
-KEYS = ("status", "owner", "severity", "points", "area", "due")
-
-
-class Meant(NamedTuple):
-    words: Any
-    value: Any
-
-
-Intention = Dict[str, Meant]
-
-# Written out rather than looked up in the schema: this is the ground truth, and must not share the agent's mistakes.
-MEANINGS: Dict[str, Dict[Any, Any]] = {
-    "status": {"Triaged": "triaged", "In progress": "in_progress", "Fixed": "fixed", "Won't fix": "wont_fix"},
-    "owner": {"Aiko": "aiko", "Mika": "mika", "Ren": "ren"},
-    "severity": {"S1 Critical": "s1", "S2 Major": "s2", "S3 Minor": "s3", "major": "s2"},
-    "points": {1: 1, 2: 2, 3: 3, 5: 5, 8: 8, 13: 13, 20: None},
-    "area": {"Editor": "editor", "Sync": "sync", "Search": "search", "Mobile app": "mobile_app", "Billing": "billing"},
+LEVELS = {
+    "terse": "nothing",
+    "field": "which field",
+    "values": "field, reason, values",
+    "labels": "field, reason, values, labels",
 }
-CHOICES = {key: [Meant(words, value) for words, value in said.items()] for key, said in MEANINGS.items()}
-FRIDAY = Meant("Friday", "2026-11-13")  # the one after TODAY
-
-
-def intentions(seed: int, bugs: Sequence[Bug]) -> Dict[str, Intention]:
-    """{item_id: intention}, the same in every run of a seed."""
-    source = rng(seed, "intentions")
-    meant = {}
-    for item_id, _ in bugs:
-        intention = {key: pick(source, CHOICES[key]) for key in KEYS[:-1]}
-        day = f"2026-11-{14 + int(source.random() * 14)}"
-        intention["due"] = FRIDAY if source.random() < 0.5 else Meant(day, day)
-        meant[item_id] = intention
-    return meant
-
 
 # --- the agent -------------------------------------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ import command_line
 import compare
 import triage
 from arguments import JSON, ToolError
-from bug_tracker import FIELDS, new_bugs
+from bug_tracker import CHOICES, FIELDS, intentions, new_bugs
 from record_store import RecordStore
 from report import GroundTruthFailed
-from triage import CHOICES, LEVELS, day_named, intentions, matching_option, repaired
+from triage import LEVELS, day_named, matching_option, repaired
 
 ITEMS = 40
 OPTIONS = argparse.Namespace(items=ITEMS, moved_one_in=8)
@@ -121,8 +121,7 @@ class TheEightRuns(unittest.TestCase):
         cls.in_range = sum(intention["points"].value is not None for intention in meant)
         cls.iso_dates = sum(intention["due"].words != "Friday" for intention in meant)
         cls.unmatched = sum(
-            (intention["status"].words == "Won't fix") + (intention["severity"].words == "major")
-            for intention in meant
+            (intention["status"].words == "Won't fix") + (intention["severity"].words == "major") for intention in meant
         )
         cls.too_many = ITEMS - cls.in_range
 
