@@ -263,7 +263,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             if options.demo:
                 fill_demo(articles, bugs)
             serve(Server((articles, bugs), options.read_only), sys.stdin.buffer, sys.stdout.buffer)
-    except (sqlite3.Error, ToolError) as error:
+    except (sqlite3.Error, ToolError, ValueError) as error:
         parser.error(f"--db {db}: {error}")
     except (BrokenPipeError, KeyboardInterrupt):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be flushed has no reader

@@ -29,6 +29,12 @@ from typing import Any, Callable, Collection, FrozenSet, List, Optional, Tuple
 
 from arguments import JSON, ToolError, check_arguments, not_found, shown
 
+# Written into the file's header, where a program finds them before it touches a table. Both stores share a file.
+APPLICATION_ID = 0x61677473  # "agts": agent tool stores
+SCHEMA_VERSION = 1  # of the tables in all modules together; a change to any of them takes the next number
+
+MARK = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
+
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     resource_type TEXT    NOT NULL,
@@ -80,6 +86,10 @@ class CheckFailed(Exception):
     """An invariant that a store's `check()` found broken."""
 
 
+class WrongFile(sqlite3.DatabaseError):
+    """The file is another program's, or of another version of these tables. It was left as it is."""
+
+
 class Transaction:
     """`with store.write:` is BEGIN IMMEDIATE … COMMIT, or ROLLBACK on any error; `with store.read:` is one snapshot.
 
@@ -113,7 +123,8 @@ class Transaction:
 class ToolStore:
     """One connection to one database, and the tools over it. Use one store per thread; processes may share a file.
 
-    path     a file, or ":memory:"
+    path     a file, made if it is not there, or ":memory:". Raises ValueError for "", which SQLite takes for a file of
+             its own that is gone at the end; WrongFile for a database that is not these stores' own
     clock    () -> seconds since the epoch: what saves are stamped with. It may stand still or run back.
     granted  the resource ids that are reachable, kept as a frozenset; None for all of them. Raises TypeError for a str,
              whose single letters would be ids, and for anything else that is no collection of strings.
@@ -325,15 +336,20 @@ def busy_or(error: sqlite3.DatabaseError) -> Exception:
 
 
 def open_database(path: str, schema: str, timeout: float) -> sqlite3.Connection:
-    """A connection in autocommit mode, with the tables made. Raises ToolError("busy"), sqlite3.DatabaseError.
+    """A connection in autocommit mode, with the tables made. See ToolStore for the arguments.
+
+    Raises ValueError, ToolError("busy"), WrongFile, and sqlite3.DatabaseError for a file that is no database.
 
     WAL lets readers go on beside the one writer. synchronous = NORMAL keeps every acknowledged edit when a process
     is killed; an edit of the last moments may be lost, whole, when the machine loses power (FULL costs four times as
     much per edit).
     """
+    if not path:
+        raise ValueError('path must be the name of a file or ":memory:", got ""')
     db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
     deadline = time.monotonic() + timeout
     try:
+        mark = "" if is_ours(db) else MARK  # asked before the first write, which the switch to WAL is
         while True:
             try:
                 db.execute("PRAGMA journal_mode = WAL")
@@ -346,8 +362,23 @@ def open_database(path: str, schema: str, timeout: float) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA recursive_triggers = ON")  # so that REPLACE, too, meets the trigger against deleting
-        db.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
+        db.executescript(f"BEGIN IMMEDIATE; {schema} {mark} COMMIT;")
     except sqlite3.DatabaseError as error:
         db.close()
         raise busy_or(error) from error
     return db
+
+
+def is_ours(db: sqlite3.Connection) -> bool:
+    """Whether the database is these stores' own; False if it is empty, and so theirs to make. Raises WrongFile."""
+    db.execute("BEGIN")  # one snapshot: another process may just be making the tables
+    found = tuple(db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+    db.execute("COMMIT")
+    if found == (APPLICATION_ID, SCHEMA_VERSION):
+        return True
+    if found == (0, 0) and is_empty:
+        return False
+    if found[0] == APPLICATION_ID:
+        raise WrongFile(f"the file has tables of version {found[1]}, and this program knows version {SCHEMA_VERSION}")
+    raise WrongFile("the file is another program's database")

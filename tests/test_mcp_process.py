@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -70,8 +71,13 @@ class Process(unittest.TestCase):
     def test_a_wrong_option_or_file_is_one_line_and_exit_code_2(self) -> None:
         no_database = Path(self.path).with_name("notes.txt")
         no_database.write_text("Not a database, but quite long enough to be taken for one. " * 20)
+        another_programs = Path(self.path).with_name("other.db")
+        with contextlib.closing(sqlite3.connect(another_programs)) as db:
+            db.execute("CREATE TABLE event (id INTEGER PRIMARY KEY, name TEXT)")
         for options in (
             ["--no-such-option"],
+            ["--db", ""],
+            ["--db", str(another_programs)],
             ["--db"],
             ["extra"],
             ["--db", str(no_database)],

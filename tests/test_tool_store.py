@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -14,8 +15,17 @@ from unittest import mock
 
 from arguments import ToolError
 from kb_store import KnowledgeBaseStore
+from record_store import RecordStore
 from tests.kb_case import FIRST, NOW, KnowledgeBaseCase, rows
-from tool_store import ToolStore, fingerprint, later_time, open_database
+from tool_store import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    ToolStore,
+    WrongFile,
+    fingerprint,
+    later_time,
+    open_database,
+)
 
 
 class Polling(KnowledgeBaseCase):
@@ -300,6 +310,52 @@ class Files(KnowledgeBaseCase):
             warnings.simplefilter("error")
             with self.assertRaises(sqlite3.DatabaseError):
                 open_database(path, "", 0.05)
+
+    def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(self) -> None:
+        path = self.path + ".other"
+        for statements in (
+            "CREATE TABLE event (id INTEGER PRIMARY KEY, name TEXT)",
+            "CREATE VIEW article AS SELECT 1",
+            "CREATE TABLE notes (text); DROP TABLE notes; PRAGMA application_id = 7",
+            "CREATE TABLE notes (text); DROP TABLE notes; PRAGMA user_version = 3",
+            "CREATE TABLE notes (text); PRAGMA application_id = 7; PRAGMA user_version = 1",
+        ):
+            with contextlib.closing(sqlite3.connect(path)) as db:
+                db.executescript(statements)
+            with open(path, "rb") as file:
+                before = file.read()
+            for kind in (KnowledgeBaseStore, RecordStore):
+                with self.subTest(statements, kind=kind), self.assertRaisesRegex(WrongFile, "another program's"):
+                    kind(path)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), before)  # its journal mode too: that is in the header
+            os.remove(path)
+
+    def test_a_file_of_another_version_is_refused_and_left_as_it_is(self) -> None:
+        for version in (SCHEMA_VERSION + 1, 0):
+            self.store.db.execute(f"PRAGMA user_version = {version}")
+            before = list(self.store.db.iterdump())
+            for kind in (KnowledgeBaseStore, RecordStore):
+                with self.assertRaisesRegex(WrongFile, f"version {version}, .* version {SCHEMA_VERSION}"):
+                    kind(self.path)
+            self.assertEqual(list(self.store.db.iterdump()), before)
+
+    def test_an_empty_file_is_ours_to_make_and_both_stores_share_it(self) -> None:
+        path = self.path + ".empty"
+        with open(path, "w"):
+            pass
+        for kind in (KnowledgeBaseStore, RecordStore, KnowledgeBaseStore):
+            with contextlib.closing(kind(path)) as store:
+                found = [
+                    store.db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+                ]
+            self.assertEqual(found, [APPLICATION_ID, SCHEMA_VERSION])
+
+    def test_the_empty_path_is_no_file(self) -> None:
+        """SQLite would make a database that is gone when it is closed: `--db "$UNSET"` would lose everything."""
+        for kind in (KnowledgeBaseStore, RecordStore):
+            with self.assertRaisesRegex(ValueError, "path"):
+                kind("")
 
     def test_connections_that_edit_at_once_lose_no_edit_and_no_event(self) -> None:
         """Each thread has its own store and reads, edits and, when refused, reads again until its edit is saved."""
