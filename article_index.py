@@ -17,13 +17,17 @@ import json
 import re
 import sqlite3
 import unicodedata
-from typing import List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from tool_store import CheckFailed
 
-CATCH_UP = 500  # events that one transaction follows, so that a long catch-up lets others write in between
+# What one transaction follows at most, so that others can write in between: so many events, and of so many characters
+# (or one article, which may have more).
+CATCH_UP = 500
+CATCH_UP_TEXT = 500_000
 NUMBERS = 2**32  # article numbers kept for each knowledge base
 WORD = re.compile(r"[^\W_]+")
+PHRASE = "\ufdfa"  # stands for 18 characters, more than twice as many as any other
 
 INDEX_SCHEMA = """
 -- Published articles as last indexed, folded by `index_text`; rowid = article.number. detail = column keeps which words
@@ -50,20 +54,36 @@ class ArticleIndex:
         return lag
 
     def catch_up(self, knowledge_base_id: str) -> None:
-        """Follows the log by at most CATCH_UP events. Used inside `with store.write:`."""
-        span = {"base": knowledge_base_id, "events": CATCH_UP}
-        changed = self.db.execute(
-            """SELECT number, published, title, content FROM article
-               WHERE knowledge_base_id = :base AND article_id IN (
-                   SELECT subject_id FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base
-                   AND sequence > (SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = :base)
-                   ORDER BY sequence LIMIT :events)
-               ORDER BY number""",
-            span,
+        """Follows the log by one event at least, by CATCH_UP of them and CATCH_UP_TEXT characters at most.
+
+        Used inside `with store.write:`. Does nothing if there is no lag.
+        """
+        events = self.db.execute(
+            """SELECT sequence, subject_id FROM event
+               WHERE resource_type = 'knowledge_base' AND resource_id = :base
+               AND sequence > (SELECT indexed_sequence FROM knowledge_base WHERE knowledge_base_id = :base)
+               ORDER BY sequence LIMIT :events""",
+            {"base": knowledge_base_id, "events": CATCH_UP},
         ).fetchall()
+        if not events:
+            return
+        changed: Dict[str, Optional[Tuple[int, int, str, str]]] = {}
+        followed = characters = 0
+        for sequence, article_id in events:
+            if article_id not in changed:  # an article that was saved many times is indexed once, as it is now
+                article = self.db.execute(
+                    """SELECT number, published, title, content FROM article
+                       WHERE knowledge_base_id = ? AND article_id = ?""",
+                    (knowledge_base_id, article_id),
+                ).fetchone()
+                characters += len(article[3]) if article else 0  # an event about nobody is for `check` to report
+                if changed and characters > CATCH_UP_TEXT:
+                    break
+                changed[article_id] = article
+            followed = sequence
         # In the order of their numbers, each taken out and put in at once: whenever numbers step back, FTS5 begins
         # another segment, and a search has to visit every segment.
-        for number, published, title, content in changed:
+        for number, published, title, content in sorted(filter(None, changed.values())):
             self.db.execute("DELETE FROM article_index WHERE rowid = ?", (number,))
             if published:
                 self.db.execute(
@@ -74,10 +94,8 @@ class ArticleIndex:
         # by itself waits until it can merge a lot at once.
         self.db.execute("INSERT INTO article_index (article_index, rank) VALUES ('merge', 16)")
         self.db.execute(
-            """UPDATE knowledge_base SET indexed_sequence = min(indexed_sequence + :events, (
-                   SELECT max(sequence) FROM event WHERE resource_type = 'knowledge_base' AND resource_id = :base))
-               WHERE knowledge_base_id = :base""",
-            span,
+            "UPDATE knowledge_base SET indexed_sequence = ? WHERE knowledge_base_id = ?",
+            (followed, knowledge_base_id),
         )
 
     def best(self, base: int, words: List[str], limit: int) -> List[Tuple[str, str, str, str]]:
@@ -113,8 +131,8 @@ class ArticleIndex:
     def check(self) -> None:
         """Raises CheckFailed unless the index holds the published articles as they are, but for those in the lag.
 
-        That FTS5 finds what it holds is FTS5's affair, as a b-tree is SQLite's: from SQLite 3.44 on, the integrity check
-        that ToolStore.check runs anyway looks into both.
+        That FTS5 finds what it holds is FTS5's affair, as a b-tree is SQLite's: from SQLite 3.44 on, the integrity
+        check that ToolStore.check runs anyway looks into both.
         """
         lagging = self.db.execute(
             """SELECT a.number FROM knowledge_base AS b JOIN event AS e JOIN article AS a
@@ -139,8 +157,10 @@ def index_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    # Marks go before too: normalize sorts a row of them in quadratic time, which is hours for a long one.
-    decomposed = unicodedata.normalize("NFKD", without_marks(text.casefold()))
+    # Marks go before too: normalize sorts a row of them in quadratic time, which is hours for a long one. PHRASE stays
+    # as it is: a text of nothing else would become eighteen times as long.
+    parts = without_marks(text.casefold()).split(PHRASE)
+    decomposed = PHRASE.join([unicodedata.normalize("NFKD", part) for part in parts])
     return " ".join(WORD.findall(without_marks(decomposed).casefold()))
 
 

@@ -22,7 +22,7 @@ SEPARATORS = (*'   \n\t…"(*_/\u3000。', ", ", "; ", ": ", " - ", " — ", ") 
 
 def plain_words(text: str) -> Set[str]:
     """The oracle's own way to split and fold: character by character, without a regular expression."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
+    folded = "".join(mark if mark == "\ufdfa" else unicodedata.normalize("NFKD", mark) for mark in text.casefold())
     folded = "".join(mark for mark in folded if not unicodedata.category(mark).startswith("M")).casefold()
     return set("".join(mark if mark.isalnum() else " " for mark in folded).split())
 
@@ -198,6 +198,12 @@ class Folding(KnowledgeBaseCase):
             self.assertEqual(set(query_words(text)), plain_words(text))
             self.assertEqual(set(query_words(index_text(text))), plain_words(text))
 
+    def test_no_character_becomes_a_long_text(self) -> None:
+        """Else a text within bounds would make an index, and a transaction, beyond all bounds."""
+        every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+        self.assertLessEqual(max(len(index_text(character)) for character in every), 8)
+        self.assertEqual(index_text("x\ufdfay \ufdfa"), "x\ufdfay \ufdfa")
+
     def test_folding_twice_changes_nothing(self) -> None:
         every_97th = [chr(code) for code in range(0, 0x110000, 97) if not 0xD800 <= code < 0xE000]
         for character in every_97th:
@@ -266,6 +272,33 @@ class CatchingUp(KnowledgeBaseCase):
         with mock.patch("article_index.CATCH_UP", 4), self.store.write:
             self.store.index.catch_up("kb")
         self.assertEqual(self.store.db.execute("SELECT count(*) FROM article_index").fetchone(), (4,))
+
+    def test_a_batch_is_bounded_by_characters_too(self) -> None:
+        self.search("refund")
+        for length in (4, 4, 3, 30, 1):
+            self.store.create_article("kb", "T", "x" * length)
+        lags = [self.lag()]
+        with mock.patch("article_index.CATCH_UP_TEXT", 10):
+            while lags[-1]:
+                with self.store.write:
+                    self.store.index.catch_up("kb")
+                lags.append(self.lag())
+        self.assertEqual(lags, [5, 3, 2, 1, 0])  # 4 + 4; 3; one of 30, which no bound keeps out; 1
+        self.assertEqual(len(self.found("T ", limit=20)), 5)
+
+    def test_an_article_counts_once_in_a_batch(self) -> None:
+        self.search("refund")
+        for _ in range(9):
+            self.store.save_article("kb", "a", "x" * 9)
+        with mock.patch("article_index.CATCH_UP_TEXT", 10), self.store.write:
+            self.store.index.catch_up("kb")
+        self.assertEqual(self.lag(), 0)
+
+    def test_a_catch_up_without_a_lag_does_nothing(self) -> None:
+        self.search("refund")
+        with self.store.write:
+            self.store.index.catch_up("kb")
+        self.assertEqual((self.lag(), self.found("refund")), (0, ["a"]))
 
     def test_a_sound_store_may_lag(self) -> None:
         self.search("refund")

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Tuple
 from unittest import mock
 
 from arguments import ToolError
-from kb_store import KnowledgeBaseStore
+from kb_store import PAUSE, KnowledgeBaseStore
 from record_store import RecordStore
 from tests.kb_case import FIRST, NOW, KnowledgeBaseCase, rows
 from tool_store import (
@@ -294,6 +294,22 @@ class Files(KnowledgeBaseCase):
         with holder.write:
             self.refused("busy", self.search, "refund")
         self.assertEqual(self.found("refund"), ["a"])
+
+    def test_a_search_with_much_to_catch_up_lets_others_write_in_between(self) -> None:
+        self.search("refund")
+        for _ in range(5):
+            self.store.save_article("kb", "a", "Text")
+        other = self.open(timeout=0)  # which does not wait
+
+        def write(seconds: float) -> None:
+            pauses.append(seconds)
+            other.create_article("kb", "Meanwhile", "Text")
+
+        pauses: List[float] = []
+        with mock.patch("article_index.CATCH_UP", 2), mock.patch("kb_store.TURN", 0), mock.patch("time.sleep", write):
+            self.assertEqual(len(self.found("text")), 4)
+        self.assertEqual(pauses, [PAUSE] * 3)  # after 2 events of 5, of 3 + 1 and of 2 + 1; the last 1 + 1 end it
+        self.assertGreater(PAUSE, 0.1)  # SQLite's longest time from one try to the next
 
     def test_a_store_opened_while_another_writes_is_busy_or_opens(self) -> None:
         with self.store.write:
