@@ -1,7 +1,8 @@
 """The index that a search reads: it follows the event log, as an agent does, and catches up at the next search.
 
 Glossary
-    word      letters and digits in a row, folded by `index_text`, the same for an article as for a query
+    word      letters and digits in a row, folded by `index_text`, the same for an article as for a query. In a script
+              without spaces it is a whole run of letters: nothing here knows where a Japanese or Thai word ends
     number    an article's integer key; those of one knowledge base lie in one range, oldest first
     followed  the sequence up to which the index has followed a knowledge base's event log
     lag       how many events it has yet to follow; 0 means that it agrees with the articles
@@ -27,6 +28,7 @@ CATCH_UP = 500
 CATCH_UP_TEXT = 500_000
 NUMBERS = 2**32  # article numbers kept for each knowledge base
 WORD = re.compile(r"[^\W_]+")
+DROPPED = frozenset(("Mn", "Mc", "Me", "Cf"))  # categories: marks, and invisible formatting characters
 PHRASE = "\ufdfa"  # stands for 18 characters, more than twice as many as any other
 
 INDEX_SCHEMA = """
@@ -153,19 +155,20 @@ def index_text(text: str) -> str:
     """A text whose ascii words are all its words, folded: "Straße, RÉSUMÉ_2" becomes "strasse resume 2".
 
     Case, accents and compatibility forms are folded, and with the accents the vowel signs of scripts that write them as
-    marks. A text in ASCII is left as it is: the index's tokenizer lowers it and splits it in the same way.
+    marks. What no reader sees, a soft hyphen or a zero-width space, does not split a word. A text in ASCII is left as
+    it is: the index's tokenizer lowers it and splits it in the same way.
     """
     if text.isascii():
         return text
     # Marks go before too: normalize sorts a row of them in quadratic time, which is hours for a long one. PHRASE stays
     # as it is: a text of nothing else would become eighteen times as long.
-    parts = without_marks(text.casefold()).split(PHRASE)
+    parts = without_dropped(text.casefold()).split(PHRASE)
     decomposed = PHRASE.join([unicodedata.normalize("NFKD", part) for part in parts])
-    return " ".join(WORD.findall(without_marks(decomposed).casefold()))
+    return " ".join(WORD.findall(without_dropped(decomposed).casefold()))
 
 
-def without_marks(text: str) -> str:
-    return "".join([character for character in text if unicodedata.category(character)[0] != "M"])
+def without_dropped(text: str) -> str:
+    return "".join([character for character in text if unicodedata.category(character) not in DROPPED])
 
 
 def query_words(query: str) -> List[str]:

@@ -197,7 +197,8 @@ class KnowledgeBaseStore(ToolStore):
 
         Best is: most of the query's words found, then most of them in the title, then the oldest article. Our choice,
         which the published figures fit: bm25 would reorder results whenever an article elsewhere is saved. Words match
-        whole, case and accents folded; all other characters only separate words.
+        whole, case and accents folded; all other visible characters only separate words. A script without spaces is
+        matched by whole runs of letters only, from one space or full stop to the next.
         """
         base = self.require_resource(knowledge_base_id)
         with self.read:

@@ -23,7 +23,7 @@ SEPARATORS = (*'   \n\t…"(*_/\u3000。', ", ", "; ", ": ", " - ", " — ", ") 
 def plain_words(text: str) -> Set[str]:
     """The oracle's own way to split and fold: character by character, without a regular expression."""
     folded = "".join(mark if mark == "\ufdfa" else unicodedata.normalize("NFKD", mark) for mark in text.casefold())
-    folded = "".join(mark for mark in folded if not unicodedata.category(mark).startswith("M")).casefold()
+    folded = "".join(mark for mark in folded if unicodedata.category(mark) not in ("Mn", "Mc", "Me", "Cf")).casefold()
     return set("".join(mark if mark.isalnum() else " " for mark in folded).split())
 
 
@@ -187,11 +187,23 @@ class Folding(KnowledgeBaseCase):
 
     def test_all_but_letters_and_digits_separates(self) -> None:
         self.store.save_article(
-            "kb", "a", "one_two-three.four/five\u00a0six\u2028seven\u200beight'nine\x1aten\x00"[:-1]
+            "kb", "a", "one_two-three.four/five\u00a0six\u2028seven\u3000eight'nine\x1aten\x00"[:-1]
         )
         for word in "one two three four five six seven eight nine ten".split():
             self.assertEqual(self.found(f"{word}  "), ["a"], word)
         self.assertEqual(self.found("onetwo"), [])
+
+    def test_what_no_reader_sees_does_not_split_a_word(self) -> None:
+        for invisible in "\u00ad\u200b\u200c\u200d\u2060\ufeff\u202e\u2069":
+            self.store.save_article("kb", "a", f"soft{invisible}hyphen")
+            for query in ("softhyphen", f"so{invisible}fthyphen", f"soft{invisible}hyphen"):
+                with self.subTest(hex(ord(invisible)), query=query):
+                    self.assertEqual(self.found(query), ["a"])
+            self.assertEqual(self.found("hyphen"), [])
+
+    def test_a_script_without_spaces_is_matched_by_whole_runs(self) -> None:
+        self.store.save_article("kb", "a", "東京都で検索する。京都")
+        self.assertEqual([self.found(query) for query in ("東京", "東京都で検索する", "京都")], [[], ["a"], ["a"]])
 
     def test_a_query_has_the_same_words_as_a_text(self) -> None:
         for text in (*WORDS, "One_TWO", "½ cup", "ﷺ", "a\u0301b", "Ⅷ"):
