@@ -27,6 +27,8 @@ from field_types import Schema, is_empty, to_json, unique_form
 from record_check import INVARIANTS, broken_items, broken_keys
 from tool_store import CheckFailed, ToolStore, later_time
 
+MAX_ITEM = 2_000_000  # characters of JSON, of all the values that one item has gathered, removed fields' too
+
 REFUSAL_LEVELS = ("terse", "field", "values", "labels")
 
 # What people's side takes, checked like a tool's arguments.
@@ -162,8 +164,8 @@ class RecordChannels(ToolStore):
     def create_item(self, record_channel_id: str, values: JSON, item_id: Optional[str] = None) -> JSON:
         """{item_id, version}. An item that is not given an id is named after its place in the order: "item-000001".
 
-        Raises ToolError: not_found, validation_failed; invalid_arguments for an item_id that is taken, by a deleted
-        item too, since cursors and events go on naming that one.
+        Raises ToolError: not_found, validation_failed; invalid_arguments for values longer than MAX_ITEM, and for an
+        item_id that is taken, by a deleted item too, since cursors and events go on naming that one.
         """
         named = {} if item_id is None else {"item_id": item_id}
         check_arguments(PEOPLES_ARGUMENTS, {"record_channel_id": record_channel_id, "values": values, **named})
@@ -178,7 +180,7 @@ class RecordChannels(ToolStore):
                        earlier_schemas, created_at, updated_at, item_values, preview)
                    VALUES (?, ?, ?, 1, ?, '{}', ?, ?, ?, ?)""",
                 (record_channel_id, new_id, position, schema.version, now, now,
-                 to_json(values), schema.preview(values)),
+                 item_text(values), schema.preview(values)),
             )  # fmt: skip
             self.claim_unique(record_channel_id, new_id, schema, values)
             self.append_event(record_channel_id, "created", new_id, 1)
@@ -267,13 +269,16 @@ class RecordChannels(ToolStore):
         return None
 
     def write_values(self, record_channel_id: str, item: Item, values: JSON, version: int, updated_at: str) -> None:
-        """Merges values into the item's own, and keeps preview and unique values in step."""
+        """Merges values into the item's own, and keeps preview and unique values in step.
+
+        Raises ToolError("invalid_arguments") if they would make the item longer than MAX_ITEM.
+        """
         schema = item.schema
         merged = {**item.values, **values}
         self.db.execute(
             """UPDATE record_item SET version = ?, updated_at = ?, item_values = ?, preview = ?
                WHERE record_channel_id = ? AND item_id = ?""",
-            (version, updated_at, to_json(merged), schema.preview(merged), record_channel_id, item.item_id),
+            (version, updated_at, item_text(merged), schema.preview(merged), record_channel_id, item.item_id),
         )
         if item.checked_by != schema.version or item.earlier_schemas != "{}":
             self.db.execute(
@@ -411,6 +416,14 @@ class RecordChannels(ToolStore):
 def unfit(name: str, problem: str) -> ToolError:
     """The refusal that a misfit in one argument gets at the door too."""
     return ToolError("invalid_arguments", arguments=[{"name": name, "message": f"{name} {problem}"}])
+
+
+def item_text(values: JSON) -> str:
+    """What an item keeps. One call is bounded at the door; this bounds what many calls add up to."""
+    text = to_json(values)
+    if len(text) > MAX_ITEM:
+        raise unfit("values", f"would make the item {len(text)} characters of JSON, more than {MAX_ITEM}")
+    return text
 
 
 def earlier_schemas(item: Item, sent: JSON) -> str:

@@ -89,7 +89,8 @@ class RecordStore(RecordChannels):
 
         All of `values` is written or none of it; the item's other values stay. With no values nothing changes, not
         even the version. A conflict does not say what the version is now: the agent has to read what changed.
-        Raises ToolError: not_found, idempotency_key_reused, version_conflict, validation_failed.
+        Raises ToolError: not_found, idempotency_key_reused, version_conflict, validation_failed; invalid_arguments for
+        values that would make the item longer than MAX_ITEM.
         """
         self.require_granted(record_channel_id)
         given = [record_channel_id, item_id, canonical_json(values), str(expected_version)]

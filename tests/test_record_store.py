@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 from arguments import JSON, ToolError
 from field_types import in_page
 from record_store import RecordStore
-from tests.record_case import BUG, BUGS, HOSTILE, STATUS, RecordCase, dump
+from tests.record_case import BUG, BUGS, HOSTILE, STATUS, RecordCase, dump, field
 
 
 class Declarations(RecordCase):
@@ -191,6 +191,25 @@ class Edits(RecordCase):
         self.assertEqual(len(self.events()), 1)
         self.assertTrue(self.edit({}, key="k")["replayed"])
         self.refused("version_conflict", self.edit, {}, version=2)
+
+    def test_what_many_edits_add_up_to_is_bounded(self) -> None:
+        """Removed fields' values count too, since they are kept."""
+        fields = [field(key, "text") for key in "abcd"]
+        self.channel(*fields)
+        self.store.create_item("other", {}, "one")
+        edit = {"item_id": "one", "record_channel_id": "other"}
+        for version, key in enumerate("ab", 1):
+            self.edit({key: "x" * 990_000}, version, **edit)
+        self.store.change_schema("other", fields[1:])
+        for act, arguments in (
+            (self.edit, ({"c": "x" * 20_000}, 3)),
+            (self.store.update_item, ("other", "one", {"c": "x" * 20_000})),
+            (self.store.create_item, ("other", {"c": "\x01" * 400_000})),  # each is six characters of JSON
+        ):
+            payload = self.refused("invalid_arguments", act, *arguments, **(edit if act == self.edit else {}))
+            self.assertRegex(payload["arguments"][0]["message"], "^values would make the item .* more than 2000000$")
+        self.edit({"c": "x" * 10_000}, 3, **edit)
+        self.edit({"b": "", "d": "x" * 900_000}, 4, **edit)
 
     def test_updated_at_never_runs_back_with_the_clock(self) -> None:
         self.now -= 3600
