@@ -22,7 +22,9 @@ JSON = Dict[str, Any]
 ERROR_CODES = (
     "invalid_arguments",  # the call does not fit the tool's inputSchema; "arguments" lists every misfit
     "unknown_tool",
-    "not_found",  # unknown, unpublished, deleted or not granted: the same answer to an agent
+    # Unknown, unpublished, deleted or not granted: one answer to whoever asks for it. (The event log of what is granted
+    # does name drafts and deleted items, and a deleted item may be a page's before_id: cursors live on.)
+    "not_found",
     "version_conflict",  # changed since expected_version; never hands over the current version
     "idempotency_key_reused",  # the key belongs to an edit of the same resource with other arguments
     "validation_failed",  # record fields that do not fit the channel's schema

@@ -1,13 +1,15 @@
 """The knowledge-base tools: search, read, edit and poll over articles that people keep changing.
 
 Glossary
-    article    {article_id, title, content}, published or not. Only published articles exist for an agent.
+    article    {article_id, title, content}, published or not. An agent gets to see published ones only; it learns of
+               others from the event log, which names them.
     version    an article's `updated_at`, a date-time such as 2026-11-08T09:00:00.000000Z. Every save has a later one
                than the save before, even when the clock stands still.
     citation   {knowledge_base_id, article_id, updated_at}: where an answer came from and which version of it. It can
                be checked later, and its `updated_at` is what an edit takes as `expected_version`.
-    event      {sequence, type, article_id, updated_at}: one save. type: created, saved, retitled, published or
-               unpublished
+    event      {sequence, type, article_id, updated_at}: one save, of a draft too, since an agent must learn that what
+               it cited is gone and when it comes back. The log names drafts by id and time, and never shows their text.
+               type: created, saved, retitled, published or unpublished
     index      what search reads. It follows the event log as any agent does, from a sequence of its own, and catches
                up at the next search. So an edit pays nothing for it, and a search still answers from the current text.
 

@@ -239,6 +239,16 @@ class Reading(KnowledgeBaseCase):
         self.assertEqual(draft, unknown)
         self.assertEqual(gone, unknown)
 
+    def test_the_log_names_drafts_but_never_shows_their_text(self) -> None:
+        self.store.create_article("kb", "Hush title", "Hush content", "draft", published=False)
+        self.store.save_article("kb", "draft", "Hush again", "Hush more")
+        events = self.events(1)
+        self.assertEqual(
+            [(event["type"], event["article_id"]) for event in events], [("created", "draft"), ("retitled", "draft")]
+        )
+        self.assertEqual({len(event) for event in events}, {4})
+        self.assertNotIn("Hush", json.dumps(events))
+
     def test_an_edit_of_a_draft_with_its_very_version_is_not_found(self) -> None:
         version = self.store.unpublish_article("kb", "a")["updated_at"]
         self.refused("not_found", self.edit, "", version)
