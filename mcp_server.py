@@ -182,14 +182,19 @@ class Server:
         """No tool lists the resources, so the instructions name them to the agent: of each type the first 20."""
         lines = []
         for store in self.stores:
-            kind = store.resource_type  # also the name of the table
-            ids = [row[0] for row in store.db.execute(f"SELECT {kind}_id FROM {kind} ORDER BY {kind}_id")]
-            reachable = [shown(name) for name in ids if store.granted is None or name in store.granted]
+            kind = store.resource_type
+            reachable = [shown(name) for name in resources(store) if store.granted is None or name in store.granted]
             lines.append(f"{kind}_id: {', '.join(reachable[:20]) or 'none yet'}")
         return {"capabilities": {"tools": {}}, "instructions": "\n".join(lines)}
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def resources(store: ToolStore) -> List[str]:
+    """The ids of all knowledge bases or record channels there are."""
+    kind = store.resource_type  # also the name of the table
+    return [row[0] for row in store.db.execute(f"SELECT {kind}_id FROM {kind} ORDER BY {kind}_id")]
 
 
 def is_stateless(meta: JSON) -> bool:
@@ -222,37 +227,72 @@ def serve(server: Server, source: BinaryIO, sink: BinaryIO) -> None:
 def fill_demo(knowledge_base: KnowledgeBaseStore, records: RecordStore) -> None:
     """The support day's 400 articles as they are when seed 1's day begins, and 200 bugs, the last one opened now.
 
-    What is there already stays as it is, so an interrupted run is completed and a second one changes nothing.
+    They go where nothing was created but the first of these, in this order. So an interrupted run is completed, a
+    second one changes nothing, and a knowledge base or channel of somebody's own is left alone, with a warning.
     """
+    fill_demo_articles(knowledge_base)
+    fill_demo_bugs(records)
+
+
+def fill_demo_articles(knowledge_base: KnowledgeBaseStore) -> None:
+    knowledge_base.create_knowledge_base(support_day.KB)
+    if not is_demos(knowledge_base, support_day.KB, [support_day.article_id(rank) for rank in range(400)]):
+        return
     topics, texts = rng(1, "topics"), rng(1, "texts")
     sizes = support_day.zipf(24, 0.9)
-    knowledge_base.create_knowledge_base(support_day.KB)
     for rank in range(400):
         topic = support_day.draw_rank(sizes, topics.random())
         title, content = support_day.title_text(rank, topic, 0), support_day.content_text(texts, rank, topic)
         unless_taken(knowledge_base.create_article, support_day.KB, title, content, support_day.article_id(rank))
-    records.clock = bug_tracker.Clock(time.time() - 200 * bug_tracker.OPENED_EVERY, step=bug_tracker.OPENED_EVERY)
+
+
+def fill_demo_bugs(records: RecordStore) -> None:
     unless_taken(records.create_channel, bug_tracker.CHANNEL, bug_tracker.FIELDS)
-    for item_id, values in bug_tracker.new_bugs(1, 200):
+    bugs = bug_tracker.new_bugs(1, 200)
+    made_by_demo = records.schema(bug_tracker.CHANNEL, 1).fields == bug_tracker.FIELDS
+    if not is_demos(records, bug_tracker.CHANNEL, [item_id for item_id, _ in bugs], made_by_demo):
+        return
+    records.clock = bug_tracker.Clock(time.time() - 200 * bug_tracker.OPENED_EVERY, step=bug_tracker.OPENED_EVERY)
+    for item_id, values in bugs:
         unless_taken(records.create_item, bug_tracker.CHANNEL, values, item_id)
     records.clock = time.time
 
 
+def is_demos(store: ToolStore, resource_id: str, ids: List[str], made_by_demo: bool = True) -> bool:
+    """Whether what was created there, first to last, is what the demo creates: nothing yet, some of it, or all."""
+    created = store.db.execute(
+        """SELECT subject_id FROM event WHERE resource_type = ? AND resource_id = ? AND type = 'created'
+           ORDER BY sequence LIMIT ?""",
+        (store.resource_type, resource_id, len(ids)),
+    ).fetchall()
+    if made_by_demo and [subject_id for (subject_id,) in created] == ids[: len(created)]:
+        return True
+    logging.warning("--demo: %s %s holds something else and is left as it is", store.resource_type, shown(resource_id))
+    return False
+
+
 def unless_taken(create: Callable[..., object], *arguments: Any) -> None:
+    """Passes over what is there already, and what a schema that people have changed since no longer takes."""
     try:
         create(*arguments)
     except ToolError as refusal:
-        if refusal.payload["error"] != "invalid_arguments":
+        if refusal.payload["error"] not in ("invalid_arguments", "validation_failed"):
             raise
 
 
 def main(argv: Optional[Sequence[str]] = None) -> None:
-    """Exit codes: 0 when the client closes a pipe or interrupts, 2 for a wrong option or a file that cannot be used."""
+    """Exit codes: 0 when the client closes a pipe or interrupts, 2 for a wrong option or a file that cannot be used.
+
+    What does not stop the server is said on standard error, one line for each.
+    """
+    logging.basicConfig(format="mcp_server.py: %(message)s")
     parser = OneLineParser(prog="mcp_server.py", description=(__doc__ or "").split("\n")[0], allow_abbrev=False)
     parser.add_argument("--db", metavar="FILE", default=":memory:", help="an SQLite file (default: in memory)")
     parser.add_argument("--demo", action="store_true", help="fill in a knowledge base and a bug tracker to ask about")
-    parser.add_argument("--read-only", action="store_true", help="neither list nor accept the tools that edit")
-    parser.add_argument("--grant", metavar="ID", action="append", help="reach only this one (may be repeated)")
+    parser.add_argument(
+        "--read-only", action="store_true", help="no tools that edit; a search may still update the index"
+    )
+    parser.add_argument("--grant", metavar="ID", action="append", help="reach only what has this id (may be repeated)")
     options = parser.parse_args(argv)
     db, grant = options.db, options.grant
     try:
@@ -262,6 +302,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         ):
             if options.demo:
                 fill_demo(articles, bugs)
+            for resource_id in sorted({*(grant or ())} - {*resources(articles), *resources(bugs)}):
+                logging.warning("--grant %s: no knowledge base or record channel has this id", shown(resource_id))
             serve(Server((articles, bugs), options.read_only), sys.stdin.buffer, sys.stdout.buffer)
     except (sqlite3.Error, ToolError, ValueError) as error:
         parser.error(f"--db {db}: {error}")

@@ -16,10 +16,12 @@ from typing import Any, Optional
 from unittest import mock
 
 import json_rpc
+import support_day
 from arguments import JSON, ToolError
 from kb_store import KnowledgeBaseStore
 from mcp_server import HANDSHAKE, fill_demo
 from record_store import RecordStore
+from tests.record_case import field
 from tests.server_case import MODERN, command, line, request, run
 
 
@@ -121,6 +123,46 @@ class Process(unittest.TestCase):
                 self.assertRaises(ToolError, fill_demo, articles, records)
             articles.check()
             records.check()
+
+    def test_the_demo_leaves_alone_what_is_somebodys_own(self) -> None:
+        with (
+            contextlib.closing(KnowledgeBaseStore(self.path)) as articles,
+            contextlib.closing(RecordStore(self.path)) as records,
+        ):
+            articles.create_knowledge_base("kb")
+            articles.create_article("kb", "Mine", "Text")
+            records.create_channel("bugs", [field("name", "text")])
+            done = run(b"", "--demo", "--db", self.path)
+            self.assertEqual((done.returncode, done.stdout), (0, b""))
+            self.assertRegex(
+                done.stderr.decode(),
+                r'\Amcp_server.py: --demo: knowledge_base "kb" [^\n]+\n'
+                r'mcp_server.py: --demo: record_channel "bugs" [^\n]+\n\Z',
+            )
+            self.assertEqual((articles.latest_sequence("kb"), records.latest_sequence("bugs")), (1, 0))
+
+    def test_the_demo_is_completed_after_edits_and_extended_by_nobody(self) -> None:
+        with contextlib.closing(KnowledgeBaseStore()) as articles, contextlib.closing(RecordStore()) as records:
+            create = mock.Mock(side_effect=[*[mock.DEFAULT] * 3, KeyboardInterrupt], wraps=articles.create_article)
+            with mock.patch.object(articles, "create_article", create):
+                self.assertRaises(KeyboardInterrupt, fill_demo, articles, records)
+            self.assertEqual(articles.latest_sequence("kb"), 3)
+            articles.save_article("kb", support_day.article_id(1), "Other")
+            fill_demo(articles, records)
+            self.assertEqual((articles.latest_sequence("kb"), records.latest_sequence("bugs")), (401, 200))
+            articles.create_article("kb", "Mine", "Text")
+            records.change_schema("bugs", [field("name", "text")])
+            with mock.patch("logging.warning", side_effect=AssertionError):
+                fill_demo(articles, records)
+            self.assertEqual((articles.latest_sequence("kb"), records.latest_sequence("bugs")), (402, 200))
+
+    def test_a_grant_of_what_is_not_there_is_said_and_served(self) -> None:
+        done = run(line(request("ping")) + b"\n", "--grant", "typo", "--grant", "bugs", "--grant", "kb", "--demo")
+        self.assertEqual(
+            (done.returncode, done.stderr.decode()),
+            (0, 'mcp_server.py: --grant "typo": no knowledge base or record channel has this id\n'),
+        )
+        self.assertEqual(json.loads(done.stdout)["result"], {})
 
     def test_options_reach_the_server(self) -> None:
         params = {"protocolVersion": HANDSHAKE[0]}
