@@ -281,7 +281,7 @@ def unless_taken(create: Callable[..., object], *arguments: Any) -> None:
 
 
 def main(argv: Optional[Sequence[str]] = None) -> None:
-    """Exit codes: 0 when the client closes a pipe or interrupts, 2 for a wrong option or a file that cannot be used.
+    """Exit codes: 0 when the client closes a pipe or interrupts, 2 for a wrong option, file or pipe.
 
     What does not stop the server is said on standard error, one line for each.
     """
@@ -295,6 +295,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--grant", metavar="ID", action="append", help="reach only what has this id (may be repeated)")
     options = parser.parse_args(argv)
     db, grant = options.db, options.grant
+    if sys.stdin is None or sys.stdout is None:
+        parser.error("standard input and standard output must be open")
     try:
         with (
             closing(KnowledgeBaseStore(db, granted=grant)) as articles,
@@ -307,8 +309,10 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             serve(Server((articles, bugs), options.read_only), sys.stdin.buffer, sys.stdout.buffer)
     except (sqlite3.Error, ToolError, ValueError) as error:
         parser.error(f"--db {db}: {error}")
-    except (BrokenPipeError, KeyboardInterrupt):
+    except (OSError, KeyboardInterrupt) as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be flushed has no reader
+        if not isinstance(error, (BrokenPipeError, KeyboardInterrupt)):
+            parser.error(str(error))  # such as a full disk
 
 
 if __name__ == "__main__":

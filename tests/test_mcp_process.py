@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -88,6 +89,15 @@ class Process(unittest.TestCase):
         ):
             done = run(b"", *options)
             self.assertEqual((done.returncode, done.stdout), (2, b""), options)
+            self.assertRegex(done.stderr.decode(), r"\Amcp_server.py: [^\n]+\n\Z")
+
+    def test_a_pipe_that_cannot_be_used_is_one_line_and_exit_code_2(self) -> None:
+        server = " ".join(map(shlex.quote, command()))
+        ping = shlex.quote(line(request("ping")).decode())
+        full = [f"echo {ping} | {server} >/dev/full"] if os.path.exists("/dev/full") else []
+        for script in (f"{server} >&-", f"{server} <&-", *full):
+            done = subprocess.run(script, shell=True, capture_output=True, timeout=30)
+            self.assertEqual((done.returncode, done.stdout), (2, b""), script)
             self.assertRegex(done.stderr.decode(), r"\Amcp_server.py: [^\n]+\n\Z")
 
     def test_a_huge_line_is_survived(self) -> None:
