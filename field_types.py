@@ -68,11 +68,25 @@ def is_empty(value: Any) -> bool:
     return value is None or value == "" or value == []
 
 
-def unique_form(value: Any) -> str:
-    """The text under which a unique value is claimed: 5 and 5.0 are one number, and keys have no order."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+def unique_form(kind: str, value: Any) -> str:
+    """The text under which a unique value of a type is claimed: 5 and 5.0 are one number wherever they stand, keys have
+    no order, and nor have the options of a multi_select. Text is compared as it is, case and accents and all.
+    """
+    value = one_number(value)
+    if kind == "multi_select" and isinstance(value, list):
+        value.sort(key=canonical_json)  # a value that an earlier schema let in may hold anything
     return canonical_json(value)
+
+
+def one_number(value: Any) -> Any:
+    """A JSON value in which whole numbers are integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [one_number(item) for item in value]
+    if isinstance(value, dict):
+        return {key: one_number(item) for key, item in value.items()}
+    return value
 
 
 class Schema:
@@ -91,7 +105,7 @@ class Schema:
         self.clearable = frozenset(
             field["key"] for field in fields if not field["is_required"] and field["type"] != "formula"
         )
-        self.unique = frozenset(field["key"] for field in fields if field["is_unique"])
+        self.unique = {field["key"]: field["type"] for field in fields if field["is_unique"]}
         self.related = {field["key"]: field["config"]["record_channel_id"] for field in fields_of(fields, "relation")}
         self.looked_up = [field["key"] for field in fields if field["is_unique"] or field["type"] == "relation"]
         self.formulas = {field["key"]: formula_of(field, fields) for field in fields_of(fields, "formula")}

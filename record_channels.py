@@ -262,7 +262,7 @@ class RecordChannels(ToolStore):
         if key in schema.unique and not is_empty(value):
             owner = self.db.execute(
                 "SELECT item_id FROM record_unique WHERE record_channel_id = ? AND key = ? AND value = ?",
-                (record_channel_id, key, unique_form(value)),
+                (record_channel_id, key, unique_form(schema.unique[key], value)),
             ).fetchone()
             if owner is not None and owner[0] != item_id:
                 return f"must be unique, and another item has {shown(value)}"
@@ -294,7 +294,7 @@ class RecordChannels(ToolStore):
         Raises ToolError("invalid_arguments") if another item holds one: only a schema change gets that far, since
         `validate` has refused the rest.
         """
-        for key in schema.unique & values.keys():
+        for key in schema.unique.keys() & values.keys():
             self.db.execute(
                 "DELETE FROM record_unique WHERE record_channel_id = ? AND item_id = ? AND key = ?",
                 (record_channel_id, item_id, key),
@@ -304,7 +304,7 @@ class RecordChannels(ToolStore):
             try:
                 self.db.execute(
                     "INSERT INTO record_unique (record_channel_id, key, value, item_id) VALUES (?, ?, ?, ?)",
-                    (record_channel_id, key, unique_form(values[key]), item_id),
+                    (record_channel_id, key, unique_form(schema.unique[key], values[key]), item_id),
                 )
             except sqlite3.IntegrityError as error:
                 raise unfit("fields", f"make {key} unique, but two items have {shown(values[key])}") from error

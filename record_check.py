@@ -75,8 +75,8 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
         schema = schema_of(channel_id, current)
         if preview != schema.preview(values):
             yield f"{item_id} in {channel_id}: the preview is not that of its values"
-        for key in schema.unique & values.keys():
-            claim = (channel_id, key, unique_form(values[key]), item_id)
+        for key in schema.unique.keys() & values.keys():
+            claim = (channel_id, key, unique_form(schema.unique[key], values[key]), item_id)
             if not is_empty(values[key]) and claim not in claims:
                 yield f"{item_id} in {channel_id}: its claim to the unique values.{key} is missing"
             claims.discard(claim)

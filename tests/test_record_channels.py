@@ -10,7 +10,7 @@ from typing import Any, List
 from arguments import ToolError
 from field_types import in_page
 from record_store import RecordStore
-from tests.record_case import BUG, BUGS, RecordCase, dump, field
+from tests.record_case import BUG, BUGS, RecordCase, dump, field, options
 from tool_store import CheckFailed
 
 
@@ -100,6 +100,34 @@ class Unique(RecordCase):
         self.refused("validation_failed", self.store.create_item, "other", {"n": 5.0})
         self.store.create_item("other", {"n": 5.5})
 
+    def test_a_number_is_one_number_however_deep_it_stands(self) -> None:
+        self.channel(field("j", "json", unique=True))
+        for first, again in (([1], [1.0]), ({"a": 0}, {"a": -0.0}), ([{"a": [2**60]}], [{"a": [2.0**60]}])):
+            self.store.create_item("other", {"j": first})
+            self.refused("validation_failed", self.store.create_item, "other", {"j": again})
+        for other in ([1, 1], [True], ["1"], [1.5], {"a": None}):
+            self.store.create_item("other", {"j": other})
+
+    def test_chosen_options_are_a_set_but_a_json_list_has_an_order(self) -> None:
+        self.channel(field("m", "multi_select", options(a="A", b="B"), unique=True), field("j", "json", unique=True))
+        self.store.create_item("other", {"m": ["a", "b"], "j": ["a", "b"]})
+        self.refused("validation_failed", self.store.create_item, "other", {"m": ["b", "a"]})
+        self.store.create_item("other", {"m": ["b"], "j": ["b", "a"]})
+        item = self.store.create_item("other", {})["item_id"]
+        self.refused("validation_failed", self.store.update_item, "other", item, {"m": ["b", "a"]})
+        self.store.update_item("other", "item-000001", {"m": ["b", "a"]})  # its own
+
+    def test_a_value_of_an_earlier_type_is_compared_too(self) -> None:
+        self.channel(field("m", "json"))
+        for value in ("text", [3, "a", {}, None], {"a": 1}, 5):
+            self.store.create_item("other", {"m": value})
+        self.store.change_schema("other", [field("m", "multi_select", options(a="A"), unique=True)])
+
+    def test_text_is_compared_as_it_is(self) -> None:
+        self.channel(field("t", "text", unique=True))
+        for text in ("é", "e\u0301", "É", "é "):
+            self.store.create_item("other", {"t": text})
+
     def test_channels_and_fields_do_not_share_values(self) -> None:
         self.channel(field("a", "text", unique=True), field("b", "text", unique=True))
         self.store.create_item("other", {"a": "x", "b": "x"})
@@ -136,7 +164,6 @@ class Unique(RecordCase):
 
 
 class Schemas(RecordCase):
-
     def test_items_that_no_longer_fit_stay_readable_and_editable(self) -> None:
         self.edit({"points": 13, "severity": "s2", "owner": "ren"})
         changed = [one for one in BUGS if one["key"] not in ("severity", "reporter")]
