@@ -64,6 +64,10 @@ to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 canonical_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True).encode
 
 
+# Control characters, line ends among them, and the marks, embeddings, overrides and isolates of bidirectional writing.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
 def is_empty(value: Any) -> bool:
     return value is None or value == "" or value == []
 
@@ -147,7 +151,8 @@ class Schema:
     def preview(self, values: JSON) -> str:
         """ "status: new | ticket: BUG-1 | title: Login": one line, selects first, the rest in schema order, no empties.
 
-        Strings as they are, anything else as JSON; formulas are left out.
+        Strings as they are but for control characters and those that turn the direction of writing, which become
+        spaces; anything else as JSON; formulas are left out.
         """
         line = ""
         for key in self.preview_order:
@@ -159,19 +164,20 @@ class Schema:
             if len(line) > PREVIEW_LENGTH:
                 break
         if not line.isprintable():  # a line break or the like; asking first is cheaper, and every edit pays
-            line = " ".join(line.split())
+            line = " ".join(_UNSEEN.sub(" ", line).split())
         return line if len(line) <= PREVIEW_LENGTH else line[: PREVIEW_LENGTH - 1].rstrip() + "…"
 
-    def complete(self, values: JSON, created_at: str, updated_at: str, today: date) -> JSON:
-        """Every key of the schema with its value: null when empty, formulas computed.
+    def complete(self, values: JSON, created_at: str, updated_at: str, today: Callable[[], date]) -> JSON:
+        """Every key of the schema with its value: null when empty, formulas computed as of today().
 
         A value that an earlier schema let in is shown as it is; one whose field was removed is not shown.
         """
         whole = {key: values.get(key) for key in self.checks}
         if self.formulas:
             known = {**values, "created_at": created_at, "updated_at": updated_at}
+            day = today()
             for key, formula in self.formulas.items():
-                whole[key] = formula(known, today)
+                whole[key] = formula(known, day)
         return whole
 
 

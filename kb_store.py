@@ -161,6 +161,7 @@ class KnowledgeBaseStore(ToolStore):
                 (knowledge_base_id, article_id),
             ).fetchone()
             if article is None:
+                self.knowledge_base_number(knowledge_base_id)  # raises if that is what is missing
                 raise not_found("article", article_id)
             number, old_title, old_version = article
             if expected_version != old_version and canonical_time(expected_version) != old_version:
@@ -190,6 +191,7 @@ class KnowledgeBaseStore(ToolStore):
             (knowledge_base_id, article_id),
         ).fetchone()
         if article is None:
+            self.knowledge_base_number(knowledge_base_id)
             raise not_found("article", article_id)
         title, content, updated_at = article
         return {"citation": citation(knowledge_base_id, article_id, updated_at), "title": title, "content": content}

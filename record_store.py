@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import Optional
 
-from arguments import INT64_MAX, JSON, ToolError, not_found
+from arguments import INT64_MAX, JSON, ToolError, not_found, shown
 from field_types import canonical_json
 from record_channels import RecordChannels
 from tool_store import POLL_TOOL, fingerprint, later_time
@@ -103,7 +103,7 @@ class RecordStore(RecordChannels):
             if item.version != expected_version:
                 raise ToolError(
                     "version_conflict",
-                    message=f"{item_id} is not at version {expected_version}; read it again before you edit it",
+                    message=f"{shown(item_id)} is not at version {expected_version}; read it again before you edit it",
                 )
             self.validate(record_channel_id, item_id, item.schema, values)
             version, updated_at, sequence = item.version, item.updated_at, None
@@ -165,5 +165,5 @@ class RecordStore(RecordChannels):
             "version": item.version,
             "created_at": item.created_at,
             "updated_at": item.updated_at,
-            "values": item.schema.complete(item.values, item.created_at, item.updated_at, self.today()),
+            "values": item.schema.complete(item.values, item.created_at, item.updated_at, self.today),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.record_case import RecordCase, field
+from tests.record_case import NOW, RecordCase, field
 
 
 class Formulas(RecordCase):
@@ -68,6 +68,13 @@ class Formulas(RecordCase):
         self.store.change_schema("other", [field("a", "number"), field("b", "formula", {"expression": "a * 5"})])
         self.assertEqual(self.read("one", "other")["values"], {"a": 2, "b": 10})
         self.assertEqual(self.store.list_record_items("other")["items"][0]["preview"], "a: 2")
+
+    def test_a_read_without_a_formula_asks_for_no_time(self) -> None:
+        self.channel(field("a", "number"))
+        self.store.create_item("other", {"a": 2}, "one")
+        self.now = float("nan")
+        self.assertEqual(self.read("one", "other")["values"], {"a": 2})
+        self.now = NOW
 
     def test_an_expression_that_is_none_is_refused(self) -> None:
         expressions = (

@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 from unittest import mock
 
 import tool_store
-from arguments import JSON, ToolError, canonical_time
+from arguments import JSON, ToolError, canonical_time, not_found
 from kb_store import SNIPPET, KnowledgeBaseStore
 from tests.kb_case import FIRST, KnowledgeBaseCase, rows
 from tests.record_case import HOSTILE
@@ -252,6 +252,24 @@ class Reading(KnowledgeBaseCase):
     def test_an_edit_of_a_draft_with_its_very_version_is_not_found(self) -> None:
         version = self.store.unpublish_article("kb", "a")["updated_at"]
         self.refused("not_found", self.edit, "", version)
+
+    def test_every_tool_names_what_is_missing(self) -> None:
+        """The knowledge base, if that is unknown; whether it is granted, too, makes no difference to the letter."""
+        edit = {"content": "", "version": FIRST}
+        for granted in (None, frozenset(["kb", "other"]), frozenset(["kb"])):
+            self.store.granted = granted
+            answers = [
+                self.refused("not_found", self.read, "a", "other"),
+                self.refused("not_found", self.edit, **edit, knowledge_base_id="other"),
+                self.refused("not_found", self.search, "refund", "other"),
+                self.refused("not_found", self.poll, base="other"),
+            ]
+            self.assertEqual(answers, [dict(not_found("knowledge_base", "other").payload)] * 4)
+            for answer in (
+                self.refused("not_found", self.read, "x"),
+                self.refused("not_found", self.edit, **edit, article_id="x"),
+            ):
+                self.assertEqual(answer, not_found("article", "x").payload)
 
     def test_a_base_that_is_not_granted_is_unknown_to_the_letter(self) -> None:
         self.store.create_knowledge_base("granted")

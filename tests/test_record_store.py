@@ -141,6 +141,13 @@ class Edits(RecordCase):
         self.assertEqual(set(payload), {"error", "message"})
         self.assertNotIn("3", payload["message"])
 
+    def test_a_conflict_shows_an_id_as_other_refusals_do(self) -> None:
+        name = 'x"\n' + "y" * 100
+        self.store.create_item("bugs", {**BUG, "ticket": "BUG-2"}, name)
+        message = self.refused("version_conflict", self.edit, {}, version=2, item_id=name)["message"]
+        self.assertTrue(message.startswith(r'"x\"\nyyy'), message)
+        self.assertLess(len(message), 200)
+
     def test_a_version_from_the_future_is_a_conflict(self) -> None:
         self.refused("version_conflict", self.edit, {"points": 5}, version=2)
 
@@ -325,6 +332,11 @@ class Pages(RecordCase):
         self.assertTrue(preview.endswith("xx…"))
         room = 120 - len(self.preview(description="") + " | description: ")
         self.assertTrue(self.preview(description="x" * room).endswith("xxx"))
+
+    def test_a_preview_has_no_control_characters_and_runs_one_way(self) -> None:
+        hidden = "\x1b[31m\x07\x7f\x9b\u061c\u200e\u200f\u202a\u202e\u2066\u2069"
+        preview = self.preview(title=f"a{hidden}b{hidden}", description="नमस्ते می\u200cخواهم 👩\u200d👧")
+        self.assertIn("title: a [31m b [31m | description: नमस्ते می\u200cخواهم 👩\u200d👧", preview)
 
     def test_a_preview_is_one_line(self) -> None:
         self.assertIn("title: a b c | ", self.preview(title="a\nb\r\n\t c", points=1))
