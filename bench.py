@@ -31,7 +31,7 @@ import bench_floor as floor
 from arguments import JSON
 from bug_tracker import CHANNEL, FIELDS, fill, intentions, item_id, new_bug, new_bugs, tracker
 from command_line import OneLineParser, whole, write_text
-from field_types import Schema
+from field_schema import Schema
 from kb_store import KnowledgeBaseStore
 from record_store import RecordStore
 from report import number, pick, rng

@@ -2,7 +2,7 @@
 
 Glossary
     channel   a table of items with a schema that people change
-    field     {"key", "label", "type", "is_required", "is_unique", "config"}; field_types.py has the 16 types
+    field     {"key", "label", "type", "is_required", "is_unique", "config"}; see field_schema.py
     item      values under an item_id, with a version that counts 1, 2, 3, …
     values    {key: value}; what a write sends: the keys that it changes, and null to clear one
     position  an item's place in the order of creation; pages run from high to low
@@ -23,7 +23,8 @@ from datetime import date, datetime, timezone
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from arguments import JSON, ToolError, check_arguments, not_found, shown
-from field_types import Schema, is_empty, to_json, unique_form
+from field_schema import Schema
+from field_types import is_empty, to_json, unique_form
 from record_check import INVARIANTS, broken_items, broken_keys
 from tool_store import CheckFailed, ToolStore, later_time
 

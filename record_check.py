@@ -15,7 +15,8 @@ import sqlite3
 from typing import Callable, Dict, Iterator, List, Tuple
 
 from arguments import JSON, shown
-from field_types import Schema, is_empty, unique_form
+from field_schema import Schema
+from field_types import is_empty, unique_form
 
 INVARIANTS: List[Tuple[str, str]] = [
     (

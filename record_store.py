@@ -2,7 +2,7 @@
 
 Glossary
     channel     a table of items with a schema that people change; what an agent is granted
-    schema      [field, …] as people see it in the Schema tab; field_types.py says what a field is
+    schema      [field, …] as people see it in the Schema tab; field_schema.py says what a field is
     item        {"item_id", "version", "created_at", "updated_at", "values"}; an edit names the version it has read
     preview     one text of at most 120 characters: "status: new | ticket: BUG-1 | title: Login fails on"
     before_id   the cursor: the item_id that the page before ended with

@@ -31,7 +31,7 @@ import compare
 from arguments import JSON, ToolError
 from bug_tracker import CHANNEL, TODAY, Bug, Intention, intentions, new_bugs, tracker, values_read
 from command_line import main, whole, write_text
-from field_types import Schema
+from field_schema import Schema
 from record_store import RecordStore
 from report import Counts, Figures, GroundTruth, Script, both, number, percent, ratio, rng, share, table
 

@@ -12,7 +12,7 @@ import bench_floor as floor
 from arguments import JSON
 from bench import KB
 from bug_tracker import CHANNEL, FIELDS, item_id, tracker
-from field_types import Schema
+from field_schema import Schema
 from kb_store import KnowledgeBaseStore
 from tool_store import ToolStore
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
 
 from arguments import JSON, ToolError
-from field_types import in_page
+from field_schema import in_page
+from field_types import TYPES
 from tests.record_case import HOSTILE, RecordCase, field, options
+
+README = Path(__file__).parent.parent / "README.md"
 
 TAGS = options(red="Red", blue="Blue")
 FILE = {"name": "a.pdf", "url": "https://example.com/a.pdf"}
@@ -44,6 +49,47 @@ VALUES: Dict[str, Any] = {
     "json": ({}, [{"a": [1, 2.5, None, True]}, [], "text", 0, False, {}], []),
     "formula": ({"expression": "1 + 1"}, [], [2, 0, "2", "", None, [], {}]),
 }  # fmt: skip
+
+
+def readmes_table() -> Dict[str, Tuple[str, str]]:
+    """{type: (its config, a valid value)} as the README has it."""
+    section = README.read_text(encoding="utf-8").split("## A valid value of each field type")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    return {kind: (config, valid) for kind, config, valid in rows[2:]}
+
+
+class Readme(RecordCase):
+    """The table of all types is there and nowhere else."""
+
+    def test_it_has_each_type_in_order_with_its_config(self) -> None:
+        table = readmes_table()
+        self.assertEqual(list(table), list(TYPES))
+        for kind, (config, _) in table.items():
+            names = re.findall(r"[a-z_]+", re.sub(r"\(.*?\)|`.*?`", "", config))
+            self.assertEqual(sorted(names), sorted(TYPES[kind].config), kind)
+
+    def test_the_config_in_bold_is_required(self) -> None:
+        for kind, (config, _) in readmes_table().items():
+            given, required = VALUES[kind][0], re.findall(r"\*\*(\w+)\*\*", config)
+            for name in TYPES[kind].config:
+                fields = [field("it", kind, {key: value for key, value in given.items() if key != name})]
+                if name in required:
+                    self.refused("invalid_arguments", self.store.create_channel, "new", fields)
+                else:
+                    self.store.create_channel(f"{kind} without {name}", fields)
+
+    def test_its_limits_are_the_limits(self) -> None:
+        longest_values = {
+            "text": "x" * 1_000_000,
+            "email": "x@" + "y." * 124 + "yyyy",
+            "phone": "0123456789" + "." * 30,
+            "url": "https://x.com/" + "a" * 2034,
+        }
+        for kind, longest in longest_values.items():
+            self.assertIn(f"{len(longest):,}", readmes_table()[kind][1])
+            check = TYPES[kind].check(kind, {})
+            self.assertIsNone(check(longest), kind)
+            self.assertIsNotNone(check(longest + longest[-1]), kind)
 
 
 class Types(RecordCase):

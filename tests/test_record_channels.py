@@ -8,7 +8,7 @@ import threading
 from typing import Any, List
 
 from arguments import ToolError
-from field_types import in_page
+from field_schema import in_page
 from record_store import RecordStore
 from tests.record_case import BUG, BUGS, RecordCase, dump, field, options
 from tool_store import CheckFailed

@@ -6,7 +6,7 @@ import json
 from typing import Any, Dict, List, Optional
 
 from arguments import JSON, ToolError
-from field_types import in_page
+from field_schema import in_page
 from record_store import RecordStore
 from tests.record_case import BUG, BUGS, HOSTILE, STATUS, RecordCase, dump, field
 
