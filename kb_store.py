@@ -19,7 +19,7 @@ Source: the first post ("La ricostruzione"). Shapes of results are ours, as thei
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Collection, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from arguments import JSON, ToolError, canonical_time, check_arguments, not_found, shown
 from article_index import INDEX_SCHEMA, NUMBERS, ArticleIndex, query_words
@@ -123,15 +123,9 @@ class KnowledgeBaseStore(ToolStore):
         POLL_TOOL,
     ]
 
-    def __init__(
-        self,
-        path: str = ":memory:",
-        clock: Callable[[], float] = time.time,
-        granted: Optional[Collection[str]] = None,
-        timeout: float = 10.0,
-    ) -> None:
-        super().__init__(path, clock, granted, timeout)
-        self.index = ArticleIndex(self.db)
+    @property
+    def index(self) -> ArticleIndex:
+        return ArticleIndex(self.db)
 
     # --- the agent's tools --------------------------------------------------------------------------------------------
 
