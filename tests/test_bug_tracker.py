@@ -36,7 +36,7 @@ class TheSchema(TrackerCase):
 
     def test_the_published_refusal_comes_out_byte_for_byte(self) -> None:
         store = self.tracker(1, 1, "values")
-        (item_id, _), = new_bugs(1, 1)
+        ((item_id, _),) = new_bugs(1, 1)
         values = {"status": "In progress", "owner": "Aiko", "points": 20, "due": "Friday", "age_days": 3}
         with self.assertRaises(ToolError) as refused:
             store.call(

@@ -295,7 +295,14 @@ class Options(ScriptCase):
             return ""
 
         script = Script(**{**vars(TOY), "tables": watch})
-        for argv in ([], ["--factor", "1"], ["--seeds", "7-11"], ["--seeds", "7"], ["--factor", "2"], ["--part", "0.1"]):
+        for argv in (
+            [],
+            ["--factor", "1"],
+            ["--seeds", "7-11"],
+            ["--seeds", "7"],
+            ["--factor", "2"],
+            ["--part", "0.1"],
+        ):
             with contextlib.redirect_stdout(io.StringIO()):
                 command_line.main(script, [*argv, "--jobs", "1"])
         self.assertEqual(seen, [True, True, True, False, False, False])
@@ -404,10 +411,20 @@ class Sweeps(unittest.TestCase):
 
     def test_each_combination_has_a_row_the_last_option_varying_fastest(self) -> None:
         rows = self.swept("--seeds", "1-2", "--sweep", "factor=1,2", "part=0.1,0.2").splitlines()
-        self.assertEqual([row.split()[:2] for row in rows[4:8]], [["1", "0.1"], ["1", "0.2"], ["2", "0.1"], ["2", "0.2"]])
+        self.assertEqual(
+            [row.split()[:2] for row in rows[4:8]], [["1", "0.1"], ["1", "0.2"], ["2", "0.1"], ["2", "0.2"]]
+        )
 
     def test_what_cannot_be_varied_is_refused_in_one_line(self) -> None:
-        for texts in (["foo=1"], ["factor"], ["factor="], ["factor=1,"], ["factor=99"], ["factor=1", "factor=2"], ["seeds=1"]):
+        for texts in (
+            ["foo=1"],
+            ["factor"],
+            ["factor="],
+            ["factor=1,"],
+            ["factor=99"],
+            ["factor=1", "factor=2"],
+            ["seeds=1"],
+        ):
             with self.subTest(texts), self.assertRaises(SystemExit) as ended:
                 with contextlib.redirect_stderr(io.StringIO()) as errors:
                     self.swept("--sweep", *texts)
@@ -418,7 +435,11 @@ class Differences(unittest.TestCase):
     def test_the_place_that_differs_is_shown(self) -> None:
         long = "x" * 1000
         for actual, expected, said in (
-            ({1: (long, long + "a")}, {1: (long, long + "b")}, "at 1: at 1: from character 1000: got 'a', expected 'b'"),
+            (
+                {1: (long, long + "a")},
+                {1: (long, long + "b")},
+                "at 1: at 1: from character 1000: got 'a', expected 'b'",
+            ),
             ({1: 2}, {1: 2, 3: 4}, "as keys: missing ['3'] (1 in all)"),
             ([1, 2, 3], [1, 9, 3], "at 1: got 2, expected 9"),
             ({1}, {2}, "missing ['2'] (1 in all), not expected ['1'] (1 in all)"),

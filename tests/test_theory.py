@@ -76,7 +76,9 @@ class AgainstTheSimulation(unittest.TestCase):
 class TheScript(unittest.TestCase):
     def test_one_seed_has_no_standard_error(self) -> None:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            command_line.main(theory.SCRIPT, "--seeds 3 --articles 20 --questions 8 --saves 10 --hours 2 --jobs 1".split())
+            command_line.main(
+                theory.SCRIPT, "--seeds 3 --articles 20 --questions 8 --saves 10 --hours 2 --jobs 1".split()
+            )
         self.assertRegex(out.getvalue(), r"(?m)^  1 h .* n/a$")
 
     def test_it_prints_theory_for_the_numbers_it_is_given(self) -> None:
