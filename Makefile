@@ -14,7 +14,8 @@ results:
 	$(PYTHON) theory.py --seeds 1-40 > results/theory.txt
 	$(PYTHON) charts.py
 
-# A thousand groups of five seeds: every published figure beside the spread of ours. Takes some ten minutes.
+# Every published figure beside the spread of ours: a thousand groups of five seeds for sim.py, a hundred for the others.
+# Takes half an hour.
 comparison:
 	$(PYTHON) sim.py --replicates 1000 --json results/spread-sim.json > results/comparison.md
 	$(PYTHON) triage.py --replicates 100 >> results/comparison.md
