@@ -155,8 +155,7 @@ class KnowledgeBaseStore(ToolStore):
                 (knowledge_base_id, article_id),
             ).fetchone()
             if article is None:
-                self.knowledge_base_number(knowledge_base_id)  # raises if that is what is missing
-                raise not_found("article", article_id)
+                raise self.missing(knowledge_base_id, article_id)
             number, old_title, old_version = article
             if expected_version != old_version and canonical_time(expected_version) != old_version:
                 raise ToolError(
@@ -185,8 +184,7 @@ class KnowledgeBaseStore(ToolStore):
             (knowledge_base_id, article_id),
         ).fetchone()
         if article is None:
-            self.knowledge_base_number(knowledge_base_id)
-            raise not_found("article", article_id)
+            raise self.missing(knowledge_base_id, article_id)
         title, content, updated_at = article
         return {"citation": citation(knowledge_base_id, article_id, updated_at), "title": title, "content": content}
 
@@ -298,14 +296,13 @@ class KnowledgeBaseStore(ToolStore):
         """
         check_arguments(PEOPLE, {"knowledge_base_id": knowledge_base_id, "article_id": article_id, **changes})
         with self.write as db:
-            self.knowledge_base_number(knowledge_base_id)
             article = db.execute(
                 """SELECT number, title, content, published, updated_at FROM article
                    WHERE knowledge_base_id = ? AND article_id = ?""",
                 (knowledge_base_id, article_id),
             ).fetchone()
             if article is None:
-                raise not_found("article", article_id)
+                raise self.missing(knowledge_base_id, article_id)
             number, old_title, old_content, old_published, old_version = article
             updated_at = later_time(self.clock(), old_version)
             title = changes.get("title", old_title)
@@ -343,6 +340,11 @@ class KnowledgeBaseStore(ToolStore):
             raise not_found("knowledge_base", knowledge_base_id)
         number: int = row[0]
         return number
+
+    def missing(self, knowledge_base_id: str, article_id: str) -> ToolError:
+        """The not_found of what is missing: the knowledge base, or else the article."""
+        self.knowledge_base_number(knowledge_base_id)
+        return not_found("article", article_id)
 
     # --- invariants ---------------------------------------------------------------------------------------------------
 
@@ -388,11 +390,8 @@ class KnowledgeBaseStore(ToolStore):
         ]
 
     def check(self) -> int:
-        """See ToolStore.check; the index is checked too, in one snapshot while others go on writing.
-
-        That takes the write lock, since FTS5's own check is an INSERT.
-        """
-        with self.write:
+        """See ToolStore.check; the index is checked too, in one snapshot while others go on writing."""
+        with self.read:
             self.index.check()
             return super().check() + 1
 

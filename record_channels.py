@@ -345,11 +345,15 @@ class RecordChannels(ToolStore):
             (record_channel_id, item_id),
         ).fetchone()
         if row is None:
-            self.current_schema(record_channel_id)
-            raise not_found("item", item_id)
+            raise self.missing(record_channel_id, item_id)
         version, created_at, updated_at, values, checked_by, earlier, current = row
         schema = self.schema(record_channel_id, current)
         return Item(item_id, version, created_at, updated_at, json.loads(values), checked_by, earlier, schema)
+
+    def missing(self, record_channel_id: str, item_id: str) -> ToolError:
+        """The not_found of what is missing: the channel, or else the item."""
+        self.current_schema(record_channel_id)
+        return not_found("item", item_id)
 
     def position_of(self, record_channel_id: str, item_id: str) -> int:
         """Where a page that ended with this item ended, deleted since or not. Raises ToolError("not_found")."""
@@ -357,8 +361,7 @@ class RecordChannels(ToolStore):
             "SELECT position FROM record_item WHERE record_channel_id = ? AND item_id = ?", (record_channel_id, item_id)
         ).fetchone()
         if row is None:
-            self.current_schema(record_channel_id)
-            raise not_found("item", item_id)
+            raise self.missing(record_channel_id, item_id)
         position: int = row[0]
         return position
 
@@ -400,12 +403,9 @@ class RecordChannels(ToolStore):
 
     def check(self) -> int:
         """Adds to ToolStore.check what takes Python to tell, over one snapshot while others go on writing."""
-        checked = super().check()
-        self.db.execute("BEGIN")
-        try:
-            broken = [*broken_items(self.db, self.schema), *broken_keys(self.db)]
-        finally:
-            self.db.execute("COMMIT")
+        with self.read as db:
+            checked = super().check()
+            broken = [*broken_items(db, self.schema), *broken_keys(db)]
         if broken:
             raise CheckFailed("; ".join(broken[:5]))
         return checked + 4

@@ -371,10 +371,9 @@ def open_database(path: str, schema: str, timeout: float) -> sqlite3.Connection:
 
 def is_ours(db: sqlite3.Connection) -> bool:
     """Whether the database is these stores' own; False if it is empty, and so theirs to make. Raises WrongFile."""
-    db.execute("BEGIN")  # one snapshot: another process may just be making the tables
-    found = tuple(db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-    is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
-    db.execute("COMMIT")
+    with Transaction(db, "BEGIN"):  # one snapshot: another process may just be making the tables
+        found = tuple(db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
     if found == (APPLICATION_ID, SCHEMA_VERSION):
         return True
     if found == (0, 0) and is_empty:

@@ -424,6 +424,17 @@ def open_and_create(arguments: Tuple[str, str]) -> int:
     return int(sequence)
 
 
+class Checking(KnowledgeBaseCase):
+    def test_a_check_needs_no_write_lock(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "shared.db")
+            stores: List[ToolStore] = [KnowledgeBaseStore(path, timeout=0.05), RecordStore(path, timeout=0.05)]
+            with contextlib.closing(KnowledgeBaseStore(path)) as writer, writer.write:
+                for store in stores:
+                    with contextlib.closing(store):
+                        self.assertGreater(store.check(), 5)
+
+
 class SmallThings(KnowledgeBaseCase):
     def test_a_fingerprint_differs_when_any_field_does(self) -> None:
         requests = [
