@@ -58,6 +58,10 @@ def fill(store: RecordStore, bugs: Iterable[Bug]) -> None:
         store.create_item(CHANNEL, values, item_id)
 
 
+def read_item(store: RecordStore, item_id: str) -> JSON:
+    return store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item_id})
+
+
 def values_read(bugs: Sequence[Bug]) -> Dict[str, JSON]:
     """{item_id: values} as a read has to return them from an untouched tracker: the ground truth, worked out apart."""
     empty = dict.fromkeys(field["key"] for field in FIELDS)

@@ -17,8 +17,9 @@ from xml.sax.saxutils import escape
 
 from compare import PUBLISHED, RESULTS
 from sim_report import DELAYS
-from support_day import HOUR, zipf
+from support_day import HOUR, popularity_shares
 from theory import refused_share
+from triage import LEVELS
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 44, 116
@@ -142,7 +143,7 @@ def late_edits(spreads: Mapping[str, Any]) -> str:
     places = [delay / HOUR for _, _, delay in DELAYS]
     plot = Plot("Edits refused because the version changed", "hours after the read", "share of edits", (-0.1, 4.3), 70)
     plot.axes([(hour, f"{hour} h") for hour in range(5)], range(0, 71, 10), "%")
-    popularity = [up_to - before for up_to, before in zip(zipf(400, 0.9), [0.0, *zipf(400, 0.9)])]
+    popularity = popularity_shares(400, 0.9)
     curve = [(step / 20, 100 * refused_share(popularity, 300 / 8, step / 20)) for step in range(83)]
     plot.line(2, curve, "line dash")
     names = [f"sim.edits.{name}.version_conflicts_percent" for name, _, _ in DELAYS]
@@ -180,16 +181,10 @@ def cost(spreads: Mapping[str, Any]) -> str:
 
 
 def triage(figures: Mapping[str, Any]) -> str:
-    levels = (
-        ("terse", "nothing"),
-        ("field", "which field"),
-        ("values", "and allowed values"),
-        ("labels", "… and labels"),
-    )
     plot = Plot("Fields saved, by what a refusal says", "the refusal says", "share of 6,000 fields", (0, 4), 112)
-    plot.axes([(place + 0.5, label) for place, (_, label) in enumerate(levels)], range(0, 101, 20), "%")
+    plot.axes([(place + 0.5, label) for place, (_, label) in enumerate(LEVELS.items())], range(0, 101, 20), "%")
     for series, (schema, label) in enumerate((("no_schema", "schema not read"), ("schema", "schema read"))):
-        for place, (level, _) in enumerate(levels):
+        for place, level in enumerate(LEVELS):
             value = figures[f"triage.{schema}.{level}.fields_saved_percent"]
             plot.bar(series, place + 0.12 + 0.38 * series, 0.38, value, f"{value:.1f}%")
         plot.legend(series, label)

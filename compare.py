@@ -35,8 +35,13 @@ SIZE_TOLERANCE = 0.02
 
 def as_printed(value: float, published: float) -> float:
     """A value rounded to the decimals that the published figure is printed with."""
+    return round(value, decimals(published))
+
+
+def decimals(published: float) -> int:
+    """How many the post prints."""
     text = repr(published)
-    return round(value, len(text.split(".")[1]) if "." in text else 0)
+    return len(text.split(".")[1]) if "." in text else 0
 
 
 def summary(figures: Mapping[str, Optional[float]], published: Mapping[str, Any]) -> List[str]:
@@ -144,8 +149,7 @@ def comparison(title: str, groups: Sequence[Mapping[str, Optional[float]]]) -> s
 
 
 def printed(value: float, published: float) -> str:
-    text = repr(published)
-    return f"{value:,.{len(text.split('.')[1]) if '.' in text else 0}f}"
+    return f"{value:,.{decimals(published)}f}"
 
 
 def overall(groups: Sequence[Mapping[str, Optional[float]]]) -> List[str]:

@@ -44,7 +44,6 @@ from json_rpc import (
 )
 from kb_store import KnowledgeBaseStore
 from record_store import RecordStore
-from report import rng
 from tool_store import ToolStore
 
 STATELESS = ["2026-07-28"]
@@ -238,11 +237,8 @@ def fill_demo_articles(knowledge_base: KnowledgeBaseStore) -> None:
     knowledge_base.create_knowledge_base(support_day.KB)
     if not is_demos(knowledge_base, support_day.KB, [support_day.article_id(rank) for rank in range(400)]):
         return
-    topics, texts = rng(1, "topics"), rng(1, "texts")
-    sizes = support_day.zipf(24, 0.9)
-    for rank in range(400):
-        topic = support_day.draw_rank(sizes, topics.random())
-        title, content = support_day.title_text(rank, topic, 0), support_day.content_text(texts, rank, topic)
+    topics = support_day.draw_topics(1, 400, support_day.zipf(24, 0.9))
+    for rank, (title, content) in enumerate(support_day.first_texts(1, topics)):
         unless_taken(knowledge_base.create_article, support_day.KB, title, content, support_day.article_id(rank))
 
 

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from arguments import JSON
-from bug_tracker import CHANNEL, new_bug, new_bugs, tracker
+from bug_tracker import CHANNEL, new_bug, new_bugs, read_item, tracker
 from command_line import main, whole
 from record_store import RecordStore
 from report import Counts, Figures, GroundTruth, Script, both, number, percent, pick, rng, table
@@ -58,7 +58,7 @@ def weigh_page(seed: int, options: argparse.Namespace) -> Counts:
         page = list_page(store, options.page)
         full = 0
         for item in page["items"]:
-            read = store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item["item_id"]})
+            read = read_item(store, item["item_id"])
             truth.equal(READ_CHECK, read["values"]["description"], opened[item["item_id"]]["description"])
             full += size(read)
         truth.store_is_sound(store)

@@ -270,12 +270,8 @@ def late_edit(world: World, key: str, article: JSON) -> List[str]:
         retry = edit_arguments(identifier, fresh["content"] + note, version_of(fresh)[1], f"{key}:retry")
         saved = try_edit(world, retry)
         checks.equal(RETRY_CHECK, saved.get("replayed"), False)
-        truth.saves[rank] += 1
-        truth.contents[rank] += note
         tally.append("retries_saved")
     else:
-        truth.saves[rank] += 1
-        truth.contents[rank] += note
         events = world.store.call("poll_resource_events", poll_arguments(0, limit=1))["latest_sequence"]
         again = try_edit(world, call)
         events_after = world.store.call("poll_resource_events", poll_arguments(0, limit=1))["latest_sequence"]
@@ -283,6 +279,9 @@ def late_edit(world: World, key: str, article: JSON) -> List[str]:
         tally.append("replays_sent")
         if again.get("replayed"):
             tally.append("replays_marked")
+    if outcome != "not_found":  # saved at once, or after the retry
+        truth.saves[rank] += 1
+        truth.contents[rank] += note
     return tally
 
 

@@ -70,6 +70,10 @@ def staleness_figures(counts: Counts, source: str, name: str) -> Figures:
     return found
 
 
+def last_hour(found: Mapping[str, Any]) -> int:
+    return max(int(name.split(".")[2][4:]) for name in found if name.startswith("sim.staleness.hour"))
+
+
 def ratio_percent(found: Figures, part: str, whole: str) -> Optional[float]:
     return percent(found[part] or 0, found[whole] or 0)
 
@@ -124,7 +128,7 @@ def staleness_cells(name: str) -> Callable[[Mapping[str, Any]], List[str]]:
 
 
 def control_table(found: Figures, published: Mapping[str, Any]) -> str:
-    hours = max(int(name.split(".")[2][4:]) for name in found if name.startswith("sim.staleness.hour"))
+    hours = last_hour(found)
     given, answers = (found[f"sim.staleness.hour{hours}.{what}"] for what in ("citations", "answers"))
 
     def cells(f: Mapping[str, Any]) -> List[str]:
@@ -207,7 +211,7 @@ def edit_cells(name: str) -> Callable[[Mapping[str, Any]], List[str]]:
 
 
 def sweep_cells(f: Mapping[str, Any]) -> List[str]:
-    hours = max(int(name.split(".")[2][4:]) for name in f if name.startswith("sim.staleness.hour"))
+    hours = last_hour(f)
     last = f"sim.staleness.hour{hours}."
     return [
         share(f[last + "given_stale"], f[last + "citations"]),

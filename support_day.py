@@ -22,7 +22,7 @@ from bisect import bisect
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Dict, List, NamedTuple, Set, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from arguments import JSON, ToolError
 from command_line import real, whole
@@ -66,10 +66,8 @@ def plan_day(seed: int, options: argparse.Namespace, even_saves: bool = False) -
     if options.retitle + options.unpublish > 100:
         raise ValueError("--retitle and --unpublish must not come to more than 100 percent together")
     popularity = zipf(options.articles, options.zipf)
-    topic_sizes = zipf(options.topics, options.topic_zipf)
+    topics = draw_topics(seed, options.articles, zipf(options.topics, options.topic_zipf))
     seconds = options.hours * HOUR
-    draw = rng(seed, "topics").random
-    topics = [draw_rank(topic_sizes, draw()) for _ in range(options.articles)]
     draw = rng(seed, "questions").random
     questions = [Question(draw() * seconds, draw_rank(popularity, draw())) for _ in range(options.questions)]
     draw = rng(seed, "saves").random
@@ -88,10 +86,22 @@ def plan_day(seed: int, options: argparse.Namespace, even_saves: bool = False) -
     return Day(topics, sorted(questions), sorted(saves))
 
 
+def draw_topics(seed: int, articles: int, topic_sizes: List[float]) -> List[int]:
+    """The topic of each article, by rank; `topic_sizes` are cumulative shares."""
+    draw = rng(seed, "topics").random
+    return [draw_rank(topic_sizes, draw()) for _ in range(articles)]
+
+
 def zipf(ranks: int, exponent: float) -> List[float]:
     """Cumulative shares: rank r (from 1) weighs r^-exponent. The first ten of 400 at 0.9 have 36.696%."""
     weights = list(accumulate((rank + 1) ** -exponent for rank in range(ranks)))
     return [weight / weights[-1] for weight in weights]
+
+
+def popularity_shares(ranks: int, exponent: float) -> List[float]:
+    """The share of each rank by itself; they sum to 1."""
+    cumulative = zipf(ranks, exponent)
+    return [up_to - before for up_to, before in zip(cumulative, [0.0, *cumulative])]
 
 
 def draw_rank(cumulative: List[float], uniform: float) -> int:
@@ -126,10 +136,7 @@ Stale = Dict[Version, str]  # each stale version, and why: changed or gone
 @lru_cache(maxsize=1)
 def first_articles(seed: int, topics: Tuple[int, ...]) -> Tuple[List[Tuple[str, str]], KnowledgeBaseStore]:
     """([(title, content)], a store that holds them): how each part of a seed begins. Made once, then copied."""
-    random_source = rng(seed, "texts")
-    texts = [
-        (title_text(rank, topic, 0), content_text(random_source, rank, topic)) for rank, topic in enumerate(topics)
-    ]
+    texts = first_texts(seed, topics)
     store = KnowledgeBaseStore(clock=lambda: DAY_BEGINS)
     store.create_knowledge_base(KB)
     for rank, (title, content) in enumerate(texts):
@@ -274,6 +281,12 @@ def title_text(rank: int, topic: int, revision: int) -> str:
     """Another title for each revision, so that no title comes back."""
     title = f"{topic_name(topic)}: {ACTIONS[(rank // 5 + rank + revision) % len(ACTIONS)]} {made_up_name(rank)}"
     return f"{title}, part {revision}" if revision else title
+
+
+def first_texts(seed: int, topics: Sequence[int]) -> List[Tuple[str, str]]:
+    """[(title, content)] of each article as the day begins, by rank."""
+    random_source = rng(seed, "texts")
+    return [(title_text(rank, topic, 0), content_text(random_source, rank, topic)) for rank, topic in enumerate(topics)]
 
 
 def content_text(random_source: random.Random, rank: int, topic: int) -> str:

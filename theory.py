@@ -24,7 +24,7 @@ from command_line import main
 from report import CHECK, Counts, Figures, Script, number, percent, share, table
 from sim import day_part
 from sim_report import DELAYS
-from support_day import HOUR, add_options, plan_day, zipf
+from support_day import HOUR, add_options, plan_day, popularity_shares
 
 FULL_DAY = ("answers", "first_stale", "citations", "given_stale")
 
@@ -39,8 +39,7 @@ def refused_share(popularity: List[float], save_rate: float, delay: float) -> fl
 
 
 def popularity_of(options: argparse.Namespace) -> List[float]:
-    cumulative = zipf(options.articles, options.zipf)
-    return [up_to - before for up_to, before in zip(cumulative, [0.0, *cumulative])]
+    return popularity_shares(options.articles, options.zipf)
 
 
 # --- the simulated days -----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 import compare
 from arguments import JSON, ToolError
-from bug_tracker import CHANNEL, TODAY, Bug, Intention, intentions, new_bugs, tracker, values_read
+from bug_tracker import CHANNEL, TODAY, Bug, Intention, intentions, new_bugs, read_item, tracker, values_read
 from command_line import main, whole, write_text
 from field_schema import Schema
 from record_store import RecordStore
@@ -78,8 +78,7 @@ class Triager:
 
     def triage(self, item_id: str, words: JSON) -> List[str]:
         """Saves what it can of {key: words} in one item, and returns the keys that it hands to a person."""
-        item = self.store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item_id})
-        version = item["version"]
+        version = read_item(self.store, item_id)["version"]
         values = {key: self.through_schema(key, said) for key, said in words.items()}
         try:
             self.edit(item_id, values, version, "all at once")
@@ -227,11 +226,7 @@ def run_name(reads_schema: bool, level: str) -> str:
 
 def all_values(store: RecordStore, bugs: Sequence[Bug]) -> Dict[str, JSON]:
     """{item_id: {key: value}} of what is in the store."""
-    return {item_id: read(store, item_id)["values"] for item_id, _ in bugs}
-
-
-def read(store: RecordStore, item_id: str) -> JSON:
-    return store.call("read_record_item", {"record_channel_id": CHANNEL, "item_id": item_id})
+    return {item_id: read_item(store, item_id)["values"] for item_id, _ in bugs}
 
 
 # --- the version check -----------------------------------------------------------------------------------------------
@@ -264,11 +259,11 @@ def version_check(seed: int, options: argparse.Namespace) -> Counts:
 
 def triaged_late(store: RecordStore, item_id: str, strategy: str, moved: bool) -> bool:
     """Whether the agent's edit of one New item met a conflict, when a person may move the item while it thinks."""
-    version = read(store, item_id)["version"]
+    version = read_item(store, item_id)["version"]
     if moved:
         store.update_item(CHANNEL, item_id, {"status": "in_progress"})
     if strategy == "fresh_version":
-        version = read(store, item_id)["version"]  # the habit that defeats the check: it looks at the version only
+        version = read_item(store, item_id)["version"]  # the habit that defeats the check: it looks at the version only
     values = {"status": "triaged", "severity": "s2"}
     try:
         store.call("edit_record_item", edit_arguments(item_id, values, version, item_id))
@@ -276,7 +271,7 @@ def triaged_late(store: RecordStore, item_id: str, strategy: str, moved: bool) -
     except ToolError as refused:
         if refused.payload["error"] != "version_conflict":
             raise
-    item = read(store, item_id)
+    item = read_item(store, item_id)
     if item["values"]["status"] != "new":
         values = {"severity": "s2"}  # a person has decided where it stands
     store.call("edit_record_item", edit_arguments(item_id, values, item["version"], f"{item_id} again"))
