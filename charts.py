@@ -27,6 +27,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 20, 44, 116
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .title { font-size: 15px; font-weight: 600 }
+.tick { font-size: 11px }
 .grid { stroke: #d0d7de; stroke-width: 1 }
 .s0 { --c: #0969da } .s1 { --c: #bc4c00 } .s2 { --c: #1a7f37 }
 .line { fill: none; stroke: var(--c); stroke-width: 2 }
@@ -71,10 +72,8 @@ class Plot:
             self.parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
             self.parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}{y_unit}</text>')
         for value, label in x_ticks:
-            text = (
-                f'<text x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{escape(label)}</text>'
-            )
-            self.parts.append(text)
+            place = f'class="tick" x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 18}"'
+            self.parts.append(f'<text {place} text-anchor="middle">{escape(label)}</text>')
 
     def line(self, series: int, points: Points, kind: str = "line") -> None:
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
