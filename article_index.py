@@ -86,12 +86,13 @@ class ArticleIndex:
         # In the order of their numbers, each taken out and put in at once: whenever numbers step back, FTS5 begins
         # another segment, and a search has to visit every segment.
         for number, published, title, content in sorted(filter(None, changed.values())):
-            self.db.execute("DELETE FROM article_index WHERE rowid = ?", (number,))
             if published:
                 self.db.execute(
-                    "INSERT INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
+                    "INSERT OR REPLACE INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
                     (number, index_text(title), index_text(content)),
                 )
+            else:
+                self.db.execute("DELETE FROM article_index WHERE rowid = ?", (number,))
         # Each catch-up leaves a segment. Merging up to 16 pages of them here keeps searches quick and stays small; FTS5
         # by itself waits until it can merge a lot at once.
         self.db.execute("INSERT INTO article_index (article_index, rank) VALUES ('merge', 16)")
@@ -106,15 +107,13 @@ class ArticleIndex:
         `base` is the knowledge base's number. A query of 200 characters has far fewer than 1,000 words, so 1,000 points
         for a word found anywhere outweigh one point for each in the title; one sum is less work than two counts.
         """
+        points = {f'"{word}"': 1000 for word in words}
+        points.update({f'title : "{word}"': 1 for word in words})
         return self.db.execute(
             """
-            WITH word (phrase) AS (SELECT value FROM json_each(:words)),
-            hit (number, points) AS (
-                SELECT i.rowid, 1000 FROM word JOIN article_index AS i
-                    ON i.article_index MATCH phrase AND i.rowid BETWEEN :first AND :last
-                UNION ALL
-                SELECT i.rowid, 1 FROM word JOIN article_index AS i
-                    ON i.article_index MATCH 'title : ' || phrase AND i.rowid BETWEEN :first AND :last
+            WITH hit (number, points) AS (
+                SELECT i.rowid, phrase.value FROM json_each(:points) AS phrase JOIN article_index AS i
+                    ON i.article_index MATCH phrase.key AND i.rowid BETWEEN :first AND :last
             ),
             best AS (
                 SELECT number, sum(points) AS score FROM hit GROUP BY number ORDER BY score DESC, number LIMIT :limit
@@ -123,7 +122,7 @@ class ArticleIndex:
             ORDER BY score DESC, number
             """,
             {
-                "words": json.dumps([f'"{word}"' for word in words]),
+                "points": json.dumps(points),
                 "first": base * NUMBERS,
                 "last": (base + 1) * NUMBERS - 1,
                 "limit": limit,
