@@ -19,6 +19,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 JSON = Dict[str, Any]
 
+# Made once: json.dumps and json.loads look at their options again in every call.
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+from_json = json.JSONDecoder().decode
+
 ERROR_CODES = (
     "invalid_arguments",  # the call does not fit the tool's inputSchema; "arguments" lists every misfit
     "unknown_tool",
@@ -39,6 +43,7 @@ MAX_DEPTH = 32  # levels of nesting
 MAX_VALUES = 10_000  # values in one object
 MAX_PROBLEMS = 20  # misfits that one refusal lists
 INT64_MAX = 2**63 - 1
+ONLY_STR = frozenset([str])
 
 
 class ToolError(Exception):
@@ -58,7 +63,7 @@ def check_arguments(schema: JSON, arguments: Any) -> None:
     Knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
     integer, because numbers are never converted.
     """
-    if type(arguments) is not dict or set(map(type, arguments)) - {str}:
+    if type(arguments) is not dict or not ONLY_STR.issuperset(map(type, arguments)):
         raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
     properties = schema["properties"]
     problems = []
@@ -118,29 +123,27 @@ def object_problem(value: Any, rule: JSON) -> Optional[str]:
 
 
 def json_problem(value: Any) -> Optional[str]:
-    """Why a value cannot be kept as JSON; None if it can. Walks with a stack: nesting must not exhaust Python's."""
-    waiting: List[Tuple[Any, int]] = [([value], 0)]  # containers whose children are still to be looked at
-    values = characters = 0
+    """Why an object or a list cannot be kept as JSON; None if it can."""
+    waiting: List[Tuple[Any, int]] = [(value, 1)]  # a stack of its own: hostile nesting must not exhaust Python's
+    texts: List[str] = []  # keys too; looked at all together, which is cheaper than one by one
+    values = 0
     while waiting:
         container, depth = waiting.pop()
         if depth > MAX_DEPTH:
             return f"must not be nested deeper than {MAX_DEPTH} levels"
-        children = container
-        if type(container) is dict:
-            for key in container:
-                if type(key) is not str:
-                    return "must have strings as keys"
-            children = [*container, *container.values()]
-        values += len(children)
+        values += len(container)
         if values > MAX_VALUES:
             return f"must not hold more than {MAX_VALUES} values"
+        children = container
+        if type(container) is dict:
+            if not ONLY_STR.issuperset(map(type, container)):
+                return "must have strings as keys"
+            texts += container
+            children = container.values()
         for item in children:
             kind = type(item)
             if kind is str:
-                characters += len(item)
-                problem = text_problem(item)
-                if problem:
-                    return problem
+                texts.append(item)
             elif kind is dict or kind is list:
                 waiting.append((item, depth + 1))
             elif kind is float:
@@ -151,9 +154,9 @@ def json_problem(value: Any) -> Optional[str]:
                     return "must hold integers of at most 64 bits"
             elif item is not None and kind is not bool:
                 return "must hold JSON values only"
-        if characters > MAX_TEXT:
-            return f"must not hold more than {MAX_TEXT} characters"
-    return None
+    if sum(map(len, texts)) > MAX_TEXT:
+        return f"must not hold more than {MAX_TEXT} characters"
+    return text_problem("".join(texts))
 
 
 CHECKS: Dict[str, Callable[[Any, JSON], Optional[str]]] = {
@@ -172,7 +175,7 @@ def shown(value: Any) -> str:
     kind = type(value)
     if kind is str:
         short = value if len(value) <= 80 else value[:79] + "…"
-        return json.dumps(short, ensure_ascii=text_problem(short) is not None)
+        return to_json(short) if text_problem(short) is None else json.dumps(short)
     if kind is int:
         return str(value) if -INT64_MAX - 1 <= value <= INT64_MAX else "an integer of more than 64 bits"
     if kind is float and value - value != 0:

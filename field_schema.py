@@ -26,8 +26,9 @@ from arguments import (
     shown,
     shown_name,
     string_problem,
+    to_json,
 )
-from field_types import NUMBER_TYPES, TYPES, Check, bounds, is_empty, to_json
+from field_types import NUMBER_TYPES, TYPES, Check, bounds, is_empty
 from formula import Formula, parse_formula
 
 PREVIEW_LENGTH = 120  # characters, as in the post

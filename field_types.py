@@ -21,7 +21,6 @@ from arguments import JSON, MAX_TEXT, shown, string_problem
 
 Check = Callable[[Any], Optional[str]]
 
-to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 canonical_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True).encode
 
 

@@ -212,12 +212,13 @@ class KnowledgeBaseStore(ToolStore):
 
     def results(self, knowledge_base_id: str, base: int, query: str, limit: int) -> JSON:
         words = query_words(query)
+        longest_first = sorted(words, key=len, reverse=True)
         return {
             "results": [
                 {
                     "citation": citation(knowledge_base_id, article_id, updated_at),
                     "title": title,
-                    "snippet": snippet(content, words),
+                    "snippet": snippet(content, longest_first),
                 }
                 for article_id, title, content, updated_at in self.index.best(base, words, limit)
             ]
@@ -352,6 +353,14 @@ class KnowledgeBaseStore(ToolStore):
         return [
             *super().invariants(),
             (
+                "an article's versions strictly increase along the log",
+                """SELECT resource_id, sequence, subject_id, version FROM (
+                       SELECT *, lag(version) OVER (
+                           PARTITION BY resource_id, subject_id ORDER BY sequence) AS version_before
+                       FROM event WHERE resource_type = 'knowledge_base')
+                   WHERE version_before >= version""",
+            ),
+            (
                 "an article's version is that of its last event",
                 """WITH last (knowledge_base_id, article_id, sequence, version) AS (
                        SELECT resource_id, subject_id, max(sequence), version FROM event
@@ -404,10 +413,10 @@ def citation(knowledge_base_id: str, article_id: str, updated_at: str) -> JSON:
 
 
 def snippet(content: str, words: List[str]) -> str:
-    """SNIPPET characters from the longest query word that stands in the content as written, else from its beginning."""
-    folded = content.replace("İ", "i").lower()  # the one letter whose lower case is longer than the letter
-    for word in sorted(words, key=len, reverse=True):
-        start = folded.find(word.lower())
+    """SNIPPET characters from the first of the words that stands in the content as written, else from its beginning."""
+    lowered = content.replace("İ", "i").lower()  # the one letter whose lower case is longer than the letter
+    for word in words:
+        start = lowered.find(word.lower())
         if start >= 0:
             return content[start : start + SNIPPET]
     return content[:SNIPPET]

@@ -16,12 +16,11 @@ Listing by offset exists for this comparison only: it is a query on the store's 
 from __future__ import annotations
 
 import argparse
-import json
 from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from arguments import JSON
+from arguments import JSON, to_json
 from bug_tracker import CHANNEL, new_bug, new_bugs, read_item, tracker
 from command_line import main, whole
 from record_store import RecordStore
@@ -39,7 +38,7 @@ POLL_CHECK = "polling finds exactly what changed, and how"
 
 def size(value: Any) -> int:
     """Bytes."""
-    return len(json.dumps(value, ensure_ascii=False).encode())
+    return len(to_json(value).encode())
 
 
 def list_page(store: RecordStore, limit: int, before_id: Optional[str] = None) -> JSON:

@@ -4,17 +4,16 @@ Glossary
     invariant   (what must hold, a query whose rows are the violations)
     claim       a row of record_unique: (channel, key, canonical JSON, item): the item has this value of a unique field
 
-Four things take Python to tell, since SQL does not know what fits a field: the last two functions yield a sentence for
-each violation.
+Three things take Python to tell, since SQL does not know what fits a field: `broken_items` yields a sentence for each
+violation.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from typing import Callable, Dict, Iterator, List, Tuple
 
-from arguments import JSON, shown
+from arguments import JSON, from_json
 from field_schema import Schema
 from field_types import is_empty, unique_form
 
@@ -37,15 +36,23 @@ INVARIANTS: List[Tuple[str, str]] = [
     (
         "an item's events are created, updated …, deleted, with versions 1, 2, 3, …",
         """SELECT resource_id, subject_id, version, type FROM (
-               SELECT *, row_number() OVER each AS n, count(*) OVER (PARTITION BY resource_id, subject_id) AS of
+               SELECT *, lag(version, 1, 0) OVER each AS version_before, lag(type) OVER each AS type_before
                FROM event WHERE resource_type = 'record_channel'
                WINDOW each AS (PARTITION BY resource_id, subject_id ORDER BY sequence))
-           WHERE version <> n OR (type = 'created') <> (n = 1) OR (type = 'deleted' AND n < of)""",
+           WHERE version <> version_before + 1 OR (type = 'created') <> (version = 1) OR type_before = 'deleted'""",
     ),
     (
         "an item's times are date-times, and it was not updated before it was created",
         """SELECT record_channel_id, item_id, created_at, updated_at FROM record_item
            WHERE length(created_at) <> 27 OR length(updated_at) <> 27 OR updated_at < created_at""",
+    ),
+    (
+        "every recorded edit's result is its event",
+        """SELECT key FROM idempotency_key JOIN event USING (resource_type, resource_id, sequence)
+           WHERE resource_type = 'record_channel' AND (
+               NOT json_valid(result) OR json_extract(result, '$.record_channel_id') IS NOT resource_id
+               OR json_extract(result, '$.item_id') IS NOT subject_id
+               OR json_extract(result, '$.version') IS NOT version)""",
     ),
 ]
 
@@ -63,7 +70,7 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
     )
     for channel_id, item_id, text, checked_by, earlier_text, preview, current in rows:
         try:
-            values, earlier = dict(json.loads(text)), dict(json.loads(earlier_text))
+            values, earlier = dict(from_json(text)), dict(from_json(earlier_text))
         except (TypeError, ValueError):
             yield f"{item_id} in {channel_id}: values are not a JSON object"
             continue
@@ -83,18 +90,3 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
             claims.discard(claim)
     for channel_id, key, _, item_id in claims:
         yield f"{item_id} in {channel_id}: claims a unique values.{key} that it does not have"
-
-
-def broken_keys(db: sqlite3.Connection) -> Iterator[str]:
-    """Keys whose result is not what their event says."""
-    for key, text, channel_id, item_id, version in db.execute(
-        """SELECT key, result, resource_id, subject_id, version
-           FROM idempotency_key JOIN event USING (resource_type, resource_id, sequence)
-           WHERE resource_type = 'record_channel'"""
-    ):
-        try:
-            result = dict(json.loads(text))
-        except (TypeError, ValueError):
-            result = {}
-        if [result.get(name) for name in ("record_channel_id", "item_id", "version")] != [channel_id, item_id, version]:
-            yield f"key {shown(key)}: its result is not that of its event"

@@ -16,10 +16,9 @@ Source: the second post. Results, previews and every rule of validation are ours
 
 from __future__ import annotations
 
-import json
 from typing import Optional
 
-from arguments import INT64_MAX, JSON, ToolError, not_found, shown
+from arguments import INT64_MAX, JSON, ToolError, from_json, not_found, shown
 from field_types import canonical_json
 from record_channels import RecordChannels
 from tool_store import POLL_TOOL, fingerprint, later_time
@@ -147,7 +146,7 @@ class RecordStore(RecordChannels):
         ]
         return {
             "record_channel_id": record_channel_id,
-            "schema": json.loads(self.schema(record_channel_id, rows[0][0]).page_text),
+            "schema": from_json(self.schema(record_channel_id, rows[0][0]).page_text),
             "items": items,
             "next_before_id": items[-1]["item_id"] if len(rows) > limit else None,
         }

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import json
 from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
-from arguments import JSON, ToolError
+from arguments import JSON, ToolError, to_json
 from command_line import main
 from report import Counts, GroundTruth, Script
 from sim_report import DELAYS, NOTES, SWEEP, figures, tables
@@ -41,8 +40,6 @@ from support_day import (
     question_text,
     zipf,
 )
-
-ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 # What each ground-truth check says when it passes.
 ID_CHECKS = {
@@ -82,7 +79,7 @@ class Agent:
         except ToolError as refusal:
             answer = refusal.payload
         self.costs[way][0] += 1
-        self.costs[way][1] += len(ENCODE(answer).encode())
+        self.costs[way][1] += len(to_json(answer).encode())
         return answer
 
     def answer(self, question: Question) -> JSON:

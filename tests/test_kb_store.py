@@ -699,7 +699,7 @@ class Invariants(KnowledgeBaseCase):
 
     SPOILERS = {
         "sequences of a resource are 1, 2, 3, … without a gap": "UPDATE event SET sequence = 9 WHERE sequence = 3",
-        "versions of an article or item strictly increase along the log":
+        "an article's versions strictly increase along the log":
             "UPDATE event SET version = '2020-01-01T00:00:00.000000Z' WHERE sequence = 3",
         "every recorded key that names an event names one that exists": "UPDATE idempotency_key SET sequence = 9",
         "no event answers for two recorded keys":
@@ -766,7 +766,7 @@ class Invariants(KnowledgeBaseCase):
 
     def test_two_events_with_one_version_are_found_out(self) -> None:
         self.spoil("UPDATE event SET version = (SELECT version FROM event WHERE sequence = 2) WHERE sequence = 3")
-        with self.assertRaisesRegex(tool_store.CheckFailed, "versions of an article or item strictly increase"):
+        with self.assertRaisesRegex(tool_store.CheckFailed, "an article's versions strictly increase"):
             self.store.check()
 
     def test_an_article_without_an_event_is_found_out(self) -> None:

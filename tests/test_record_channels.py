@@ -295,7 +295,15 @@ class Check(RecordCase):
         )
 
     def test_finds_an_event_after_the_deletion(self) -> None:
-        self.spoiled("created, updated", "UPDATE event SET type = 'deleted' WHERE sequence = 1")
+        self.spoiled(
+            "created, updated",
+            "INSERT INTO event VALUES ('record_channel', 'bugs', 4, 'deleted', 'bug-2', 2)",
+            "INSERT INTO event VALUES ('record_channel', 'bugs', 5, 'updated', 'bug-2', 3)",
+            "UPDATE record_item SET version = 3 WHERE item_id = 'bug-2'",
+        )
+
+    def test_finds_an_item_that_was_never_created(self) -> None:
+        self.spoiled("created, updated", "UPDATE event SET type = 'updated' WHERE sequence = 1")
 
     def test_finds_a_missing_claim(self) -> None:
         self.spoiled("missing", "DELETE FROM record_unique WHERE item_id = 'bug-2'")
@@ -305,9 +313,12 @@ class Check(RecordCase):
 
     def test_finds_a_key_whose_result_is_not_its_events(self) -> None:
         self.spoiled(
-            "its result is not that of its event",
+            "every recorded edit's result is its event",
             "UPDATE idempotency_key SET result = replace(result, '\"version\": 2', '\"version\": 3')",
         )
+
+    def test_finds_a_key_whose_result_is_no_json(self) -> None:
+        self.spoiled("every recorded edit's result is its event", "UPDATE idempotency_key SET result = '{'")
 
     def test_finds_a_key_whose_event_is_gone(self) -> None:
         self.spoiled("names an event", "UPDATE idempotency_key SET sequence = 77")
