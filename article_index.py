@@ -4,6 +4,8 @@ Glossary
     word      letters and digits in a row, folded by `index_text`, the same for an article as for a query. In a script
               without spaces it is a whole run of letters: nothing here knows where a Japanese or Thai word ends
     number    an article's integer key; those of one knowledge base lie in one range, oldest first
+    row       an article has two in the index: 2 * number has its title's words, 2 * number + 1 has all its words. So
+              one look for a word tells which articles have it and which of them in the title
     followed  the sequence up to which the index has followed a knowledge base's event log
     lag       how many events it has yet to follow; 0 means that it agrees with the articles
 
@@ -32,9 +34,9 @@ DROPPED = frozenset(("Mn", "Mc", "Me", "Cf"))  # categories: marks, and invisibl
 PHRASE = "\ufdfa"  # stands for 18 characters, more than twice as many as any other
 
 INDEX_SCHEMA = """
--- Published articles as last indexed, folded by `index_text`; rowid = article.number. detail = column keeps which words
--- stand where, but not in which order.
-CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (title, content, tokenize = ascii, detail = column);
+-- Published articles as last indexed, folded by `index_text`, two rows each (see the glossary). detail = none keeps
+-- which words a row has, but not where or how often.
+CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (text, tokenize = ascii, detail = none);
 """
 
 
@@ -87,12 +89,12 @@ class ArticleIndex:
         # another segment, and a search has to visit every segment.
         for number, published, title, content in sorted(filter(None, changed.values())):
             if published:
-                self.db.execute(
-                    "INSERT OR REPLACE INTO article_index (rowid, title, content) VALUES (?, ?, ?)",
-                    (number, index_text(title), index_text(content)),
+                self.db.executemany(
+                    "INSERT OR REPLACE INTO article_index (rowid, text) VALUES (?, ?)",
+                    index_rows(number, title, content),
                 )
             else:
-                self.db.execute("DELETE FROM article_index WHERE rowid = ?", (number,))
+                self.db.execute("DELETE FROM article_index WHERE rowid IN (?, ?)", (2 * number, 2 * number + 1))
         # Each catch-up leaves a segment. Merging up to 16 pages of them here keeps searches quick and stays small; FTS5
         # by itself waits until it can merge a lot at once.
         self.db.execute("INSERT INTO article_index (article_index, rank) VALUES ('merge', 16)")
@@ -107,13 +109,12 @@ class ArticleIndex:
         `base` is the knowledge base's number. A query of 200 characters has far fewer than 1,000 words, so 1,000 points
         for a word found anywhere outweigh one point for each in the title; one sum is less work than two counts.
         """
-        points = {f'"{word}"': 1000 for word in words}
-        points.update({f'title : "{word}"': 1 for word in words})
         return self.db.execute(
             """
             WITH hit (number, points) AS (
-                SELECT i.rowid, phrase.value FROM json_each(:points) AS phrase JOIN article_index AS i
-                    ON i.article_index MATCH phrase.key AND i.rowid BETWEEN :first AND :last
+                SELECT i.rowid / 2, CASE i.rowid % 2 WHEN 0 THEN 1 ELSE 1000 END
+                FROM json_each(:phrases) AS phrase JOIN article_index AS i
+                    ON i.article_index MATCH phrase.value AND i.rowid BETWEEN :first AND :last
             ),
             best AS (
                 SELECT number, sum(points) AS score FROM hit GROUP BY number ORDER BY score DESC, number LIMIT :limit
@@ -122,9 +123,9 @@ class ArticleIndex:
             ORDER BY score DESC, number
             """,
             {
-                "points": json.dumps(points),
-                "first": base * NUMBERS,
-                "last": (base + 1) * NUMBERS - 1,
+                "phrases": json.dumps([f'"{word}"' for word in words]),
+                "first": 2 * base * NUMBERS,
+                "last": 2 * (base + 1) * NUMBERS - 1,
                 "limit": limit,
             },
         ).fetchall()
@@ -142,12 +143,19 @@ class ArticleIndex:
                    AND a.knowledge_base_id = b.knowledge_base_id AND a.article_id = e.subject_id"""
         )
         waiting = {number for (number,) in lagging}
-        held = {number: text for number, *text in self.db.execute("SELECT rowid, title, content FROM article_index")}
+        held = dict(self.db.execute("SELECT rowid, text FROM article_index"))
         for number, title, content in self.db.execute("SELECT number, title, content FROM article WHERE published"):
-            if held.pop(number, None) != [index_text(title), index_text(content)] and number not in waiting:
+            expected = index_rows(number, title, content)
+            if [(row, held.pop(row, None)) for row, _ in expected] != expected and number not in waiting:
                 raise CheckFailed(f"the index does not hold article number {number} as it is")
-        if held.keys() - waiting:
-            raise CheckFailed(f"the index holds what is not published: numbers {sorted(held.keys() - waiting)[:5]}")
+        unpublished = sorted({row // 2 for row in held} - waiting)
+        if unpublished:
+            raise CheckFailed(f"the index holds what is not published: numbers {unpublished[:5]}")
+
+
+def index_rows(number: int, title: str, content: str) -> List[Tuple[int, str]]:
+    folded = index_text(title)
+    return [(2 * number, folded), (2 * number + 1, f"{folded} {index_text(content)}")]
 
 
 def index_text(text: str) -> str:

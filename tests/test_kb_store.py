@@ -721,9 +721,9 @@ class Invariants(KnowledgeBaseCase):
         ("does not hold article number 4294967297", "UPDATE article SET content = 'Other'"),
         ("does not hold article number 4294967297", "UPDATE article SET title = 'Other'"),
         ("does not hold article number 4294967297", "DELETE FROM article_index"),
-        ("holds what is not published", "INSERT INTO article_index (rowid, title, content) VALUES (9, 'a', 'b')"),
+        ("holds what is not published", "INSERT INTO article_index (rowid, text) VALUES (9, 'a')"),
         ("holds what is not published", "UPDATE article SET published = 0"),
-        ("does not hold article number 4294967297", "UPDATE article_index_content SET c1 = 'Other'"),
+        ("does not hold article number 4294967297", "UPDATE article_index_content SET c0 = 'Other'"),
     )
 
     def setUp(self) -> None:
