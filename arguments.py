@@ -5,6 +5,7 @@ Glossary
     inputSchema   the part of JSON Schema that the tools declare: type, required, minLength/maxLength,
                   minimum/maximum, format date-time, additionalProperties false
     problem       why one value is refused, as the end of a sentence: "must be an integer, got true"; None if it fits
+    check         value -> problem, prepared once from what is declared
 
 All input is hostile until it has passed here. Nothing is converted: 5.0 is not 5, true is not 1, "3" is not 3.
 Types are compared exactly, as json.loads makes them: a subclass of str or dict could run code of its own later on.
@@ -18,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 JSON = Dict[str, Any]
+Check = Callable[[Any], Optional[str]]
 
 # Made once: json.dumps and json.loads look at their options again in every call.
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -57,38 +59,49 @@ class ToolError(Exception):
         return json.dumps(self.payload)
 
 
-def check_arguments(schema: JSON, arguments: Any) -> None:
-    """Raises ToolError("invalid_arguments", arguments=[{name, message}, …]) naming every misfit, not the first only.
+def arguments_check(schema: JSON) -> Callable[[Any], None]:
+    """A check of arguments, prepared once from an inputSchema, so that a call only runs closures.
 
-    Knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
+    It raises ToolError("invalid_arguments", arguments=[{name, message}, …]) naming every misfit, not the first only. It
+    knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
     integer, because numbers are never converted.
     """
-    if type(arguments) is not dict or not ONLY_STR.issuperset(map(type, arguments)):
-        raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
-    properties = schema["properties"]
-    problems = []
-    for name, value in arguments.items():
-        rule = properties.get(name)
-        problem = "is not an argument of this tool" if rule is None else CHECKS[rule["type"]](value, rule)
-        if problem:
-            problems.append((name, problem))
-    for name in schema["required"]:
-        if name not in arguments:
-            problems.append((name, "is required"))
-    if problems:
-        listed = [{"name": shown_name(name), "message": f"{shown_name(name)} {problem}"} for name, problem in problems]
-        raise ToolError("invalid_arguments", arguments=listed[:MAX_PROBLEMS])
+    checks = {name: CHECKS[rule["type"]](rule) for name, rule in schema["properties"].items()}
+    required = schema["required"]
+
+    def check(arguments: Any) -> None:
+        if type(arguments) is not dict or not ONLY_STR.issuperset(map(type, arguments)):
+            raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
+        problems = []
+        for name, value in arguments.items():
+            value_check = checks.get(name)
+            problem = value_check(value) if value_check else "is not an argument of this tool"
+            if problem:
+                problems.append((shown_name(name), problem))
+        for name in required:
+            if name not in arguments:
+                problems.append((name, "is required"))
+        if problems:
+            listed = [{"name": name, "message": f"{name} {problem}"} for name, problem in problems[:MAX_PROBLEMS]]
+            raise ToolError("invalid_arguments", arguments=listed)
+
+    return check
 
 
-def string_problem(value: Any, rule: JSON) -> Optional[str]:
-    if type(value) is not str:
-        return f"must be a string, got {shown(value)}"
+def string_check(rule: JSON) -> Check:
     low, high = rule.get("minLength", 0), rule.get("maxLength", MAX_TEXT)
-    if not low <= len(value) <= high:
-        return f"must be {low} to {high} characters long, got {len(value)}"
-    if rule.get("format") == "date-time" and canonical_time(value) is None:
-        return f"must be a date-time such as 2026-11-08T09:00:00.000000Z, got {shown(value)}"
-    return text_problem(value)
+    is_time = rule.get("format") == "date-time"
+
+    def check(value: Any) -> Optional[str]:
+        if type(value) is not str:
+            return f"must be a string, got {shown(value)}"
+        if not low <= len(value) <= high:
+            return f"must be {low} to {high} characters long, got {len(value)}"
+        if is_time and canonical_time(value) is None:
+            return f"must be a date-time such as 2026-11-08T09:00:00.000000Z, got {shown(value)}"
+        return text_problem(value)
+
+    return check
 
 
 def text_problem(value: str) -> Optional[str]:
@@ -103,23 +116,23 @@ def text_problem(value: str) -> Optional[str]:
     return None
 
 
-def integer_problem(value: Any, rule: JSON) -> Optional[str]:
-    if type(value) is not int:
-        return f"must be an integer, got {shown(value)}"
+def integer_check(rule: JSON) -> Check:
     low, high = rule.get("minimum", -INT64_MAX - 1), rule.get("maximum", INT64_MAX)
-    if not low <= value <= high:
-        return f"must be {low} to {high}, got {shown(value)}"
-    return None
+
+    def check(value: Any) -> Optional[str]:
+        if type(value) is not int:
+            return f"must be an integer, got {shown(value)}"
+        return None if low <= value <= high else f"must be {low} to {high}, got {shown(value)}"
+
+    return check
 
 
-def boolean_problem(value: Any, rule: JSON) -> Optional[str]:
-    return None if type(value) is bool else f"must be true or false, got {shown(value)}"
+def boolean_check(rule: JSON) -> Check:
+    return lambda value: None if type(value) is bool else f"must be true or false, got {shown(value)}"
 
 
-def object_problem(value: Any, rule: JSON) -> Optional[str]:
-    if type(value) is not dict:
-        return f"must be an object, got {shown(value)}"
-    return json_problem(value)
+def object_check(rule: JSON) -> Check:
+    return lambda value: json_problem(value) if type(value) is dict else f"must be an object, got {shown(value)}"
 
 
 def json_problem(value: Any) -> Optional[str]:
@@ -159,11 +172,11 @@ def json_problem(value: Any) -> Optional[str]:
     return text_problem("".join(texts))
 
 
-CHECKS: Dict[str, Callable[[Any, JSON], Optional[str]]] = {
-    "string": string_problem,
-    "integer": integer_problem,
-    "boolean": boolean_problem,
-    "object": object_problem,
+CHECKS: Dict[str, Callable[[JSON], Check]] = {
+    "string": string_check,
+    "integer": integer_check,
+    "boolean": boolean_check,
+    "object": object_check,
 }
 
 

@@ -154,7 +154,7 @@ def measure_article_edits(bench: Bench, count: int, directory: str) -> None:
     with closing(knowledge_base(count, os.path.join(directory, "kb"))) as store:
         # Long enough for the disk's part, which comes once in some hundred edits.
         ours, by_hand = article_edits(store, tool_edit, count), article_edits(store, edit_by_hand, count)
-        bench.compare("edit an article, on a WAL file", ours, "by hand", by_hand, 1.3, WALL, SLOW)
+        bench.compare("edit an article, on a WAL file", ours, "by hand", by_hand, 1.3, WALL)
     with closing(knowledge_base(count)) as store:
         store.db.executescript(floor.FTS5)
         ours, by_hand = article_edits(store, tool_edit), article_edits(store, partial(edit_by_hand, with_fts5=True))

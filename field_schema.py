@@ -20,15 +20,16 @@ from arguments import (
     JSON,
     MAX_PROBLEMS,
     MAX_TEXT,
+    Check,
     ToolError,
-    integer_problem,
+    integer_check,
     json_problem,
     shown,
     shown_name,
-    string_problem,
+    string_check,
     to_json,
 )
-from field_types import NUMBER_TYPES, TYPES, Check, bounds, is_empty
+from field_types import NUMBER_TYPES, TYPES, bounds, is_empty
 from formula import Formula, parse_formula
 
 PREVIEW_LENGTH = 120  # characters, as in the post
@@ -166,6 +167,7 @@ def field_check(field: JSON) -> Check:
 FIELD_KEYS = ("key", "label", "type", "is_required", "is_unique", "config")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # names that a formula can use
 _CURRENCY = re.compile(r"[A-Z]{3}")
+name_problem = string_check({"minLength": 1, "maxLength": 200})
 RESERVED_KEYS = (*ITEM_DATES, "days_since")
 
 
@@ -200,7 +202,7 @@ def field_problem(field: Any) -> Optional[str]:
     key, kind, config = field["key"], field["type"], field["config"]
     if not isinstance(key, str) or not _KEY.fullmatch(key) or key in RESERVED_KEYS:
         return f"must have a key of letters, digits and _ that is none of {', '.join(RESERVED_KEYS)}, got {shown(key)}"
-    if string_problem(field["label"], {"minLength": 1, "maxLength": 200}):
+    if name_problem(field["label"]):
         return f"must have a label of 1 to 200 characters, got {shown(field['label'])}"
     if not isinstance(kind, str) or kind not in TYPES:
         return f"must have one of the {len(TYPES)} types, got {shown(kind)}"
@@ -216,7 +218,7 @@ def field_problem(field: Any) -> Optional[str]:
 def config_problem(kind: str, config: JSON) -> Optional[str]:
     for name in ("max_length", "max_stars"):
         highest = {"max_length": MAX_TEXT, "max_stars": 100}[name]
-        if name in config and integer_problem(config[name], {"minimum": 1, "maximum": highest}):
+        if name in config and integer_check({"minimum": 1, "maximum": highest})(config[name]):
             return f"must have an integer from 1 to {highest} as {name}, got {shown(config[name])}"
     low, high = bounds(kind, config)
     if any(isinstance(bound, bool) or not isinstance(bound, (int, float, type(None))) for bound in (low, high)):
@@ -227,7 +229,7 @@ def config_problem(kind: str, config: JSON) -> Optional[str]:
         return f"must have a currency of three capital letters, got {shown(config['currency'])}"
     if kind in ("select", "multi_select"):
         return options_problem(config.get("options"))
-    if kind == "relation" and string_problem(config.get("record_channel_id"), {"minLength": 1, "maxLength": 200}):
+    if kind == "relation" and name_problem(config.get("record_channel_id")):
         return "must name the record_channel_id that it points to"
     if kind == "formula" and not isinstance(config.get("expression"), str):
         return "must have an expression"
@@ -242,7 +244,7 @@ def options_problem(options: Any) -> Optional[str]:
         if not isinstance(option, dict) or option.keys() != {"value", "label", "color"}:
             return "must have options of {value, label, color}"
         for text in option.values():
-            if string_problem(text, {"minLength": 1, "maxLength": 200}):
+            if name_problem(text):
                 return f"must have options whose parts are strings of 1 to 200 characters, got {shown(text)}"
         if option["value"] in seen:
             return f"must not have the option value {shown(option['value'])} twice"

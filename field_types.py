@@ -17,9 +17,7 @@ import re
 from datetime import date
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
-from arguments import JSON, MAX_TEXT, shown, string_problem
-
-Check = Callable[[Any], Optional[str]]
+from arguments import JSON, MAX_TEXT, Check, shown, string_check
 
 canonical_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True).encode
 
@@ -181,21 +179,24 @@ def file_check(kind: str, config: JSON) -> Check:
     """A reference: the bytes live elsewhere, and no tool of an agent uploads any."""
     form = 'must be a file as {"name", "url"} with perhaps "size" and "media_type"'
     needed, known = {"name", "url"}, {"name", "url", "size", "media_type"}
-    name_rule, media_type_rule = {"minLength": 1, "maxLength": 255}, {"maxLength": 127}
+    name_problem, media_type_problem = (
+        string_check({"minLength": 1, "maxLength": 255}),
+        string_check({"maxLength": 127}),
+    )
 
     def check(value: Any) -> Optional[str]:
         if not isinstance(value, dict):
             return f"{form}, got {shown(value)}"
         if not needed <= value.keys() <= known:
             return f"{form}, got other keys"
-        if string_problem(value["name"], name_rule) or "/" in value["name"]:
+        if name_problem(value["name"]) or "/" in value["name"]:
             return f"must have a name of 1 to 255 characters without a slash, got {shown(value['name'])}"
         if not isinstance(value["url"], str) or not is_url(value["url"]):
             return f"must have a url such as https://example.com/a.pdf, got {shown(value['url'])}"
         size, media_type = value.get("size", 0), value.get("media_type", "")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             return f"must have its size in bytes, got {shown(size)}"
-        if string_problem(media_type, media_type_rule):
+        if media_type_problem(media_type):
             return f"must have a media type such as application/pdf, got {shown(media_type)}"
         return None
 

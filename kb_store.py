@@ -21,23 +21,26 @@ from __future__ import annotations
 import time
 from typing import Any, List, Optional, Tuple
 
-from arguments import JSON, ToolError, canonical_time, check_arguments, not_found, shown
+from arguments import JSON, ToolError, arguments_check, canonical_time, not_found, shown
 from article_index import INDEX_SCHEMA, NUMBERS, ArticleIndex, query_words
 from tool_store import POLL_TOOL, ToolStore, fingerprint, later_time
 
 TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
 CONTENT = {"type": "string"}
 IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": 200}
-PEOPLE = {  # what people's methods take; checked as an agent's arguments are
-    "required": [],
-    "properties": {
-        "knowledge_base_id": IDENTIFIER,
-        "article_id": IDENTIFIER,
-        "title": TITLE,
-        "content": CONTENT,
-        "published": {"type": "boolean"},
-    },
-}
+# What people's methods take, checked as an agent's arguments are.
+check_people = arguments_check(
+    {
+        "required": [],
+        "properties": {
+            "knowledge_base_id": IDENTIFIER,
+            "article_id": IDENTIFIER,
+            "title": TITLE,
+            "content": CONTENT,
+            "published": {"type": "boolean"},
+        },
+    }
+)
 
 SNIPPET = 120  # characters of an article that a search result shows
 
@@ -228,7 +231,7 @@ class KnowledgeBaseStore(ToolStore):
 
     def create_knowledge_base(self, knowledge_base_id: str) -> None:
         """Makes an empty one; does nothing if it is there. Raises ToolError: invalid_arguments, busy."""
-        check_arguments(PEOPLE, {"knowledge_base_id": knowledge_base_id})
+        check_people({"knowledge_base_id": knowledge_base_id})
         with self.write as db:
             db.execute(
                 """INSERT OR IGNORE INTO knowledge_base (knowledge_base_id, number)
@@ -249,7 +252,7 @@ class KnowledgeBaseStore(ToolStore):
         Raises ToolError: not_found, invalid_arguments (also for an id that is taken), busy.
         """
         given = {"knowledge_base_id": knowledge_base_id, "title": title, "content": content, "published": published}
-        check_arguments(PEOPLE, given if article_id is None else {**given, "article_id": article_id})
+        check_people(given if article_id is None else {**given, "article_id": article_id})
         with self.write as db:
             first = self.knowledge_base_number(knowledge_base_id) * NUMBERS
             number: int = db.execute(
@@ -295,7 +298,7 @@ class KnowledgeBaseStore(ToolStore):
 
         Raises ToolError: not_found, invalid_arguments, busy.
         """
-        check_arguments(PEOPLE, {"knowledge_base_id": knowledge_base_id, "article_id": article_id, **changes})
+        check_people({"knowledge_base_id": knowledge_base_id, "article_id": article_id, **changes})
         with self.write as db:
             article = db.execute(
                 """SELECT number, title, content, published, updated_at FROM article

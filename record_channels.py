@@ -22,7 +22,7 @@ import time
 from datetime import date, datetime, timezone
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
-from arguments import JSON, ToolError, check_arguments, from_json, not_found, shown, to_json
+from arguments import JSON, ToolError, arguments_check, from_json, not_found, shown, to_json
 from field_schema import Schema
 from field_types import is_empty, unique_form
 from record_check import INVARIANTS, broken_items
@@ -32,15 +32,17 @@ MAX_ITEM = 2_000_000  # characters of JSON, of all the values that one item has 
 
 REFUSAL_LEVELS = ("terse", "field", "values", "labels")
 
-# What people's side takes, checked like a tool's arguments.
-PEOPLES_ARGUMENTS: JSON = {
-    "required": [],
-    "properties": {
-        "record_channel_id": {"type": "string", "minLength": 1, "maxLength": 200},
-        "item_id": {"type": "string", "minLength": 1, "maxLength": 200},
-        "values": {"type": "object"},
-    },
-}
+# What people's side takes, checked as an agent's arguments are.
+check_people = arguments_check(
+    {
+        "required": [],
+        "properties": {
+            "record_channel_id": {"type": "string", "minLength": 1, "maxLength": 200},
+            "item_id": {"type": "string", "minLength": 1, "maxLength": 200},
+            "values": {"type": "object"},
+        },
+    }
+)
 
 
 class Item(NamedTuple):
@@ -136,7 +138,7 @@ class RecordChannels(ToolStore):
 
     def create_channel(self, record_channel_id: str, fields: List[JSON]) -> None:
         """Raises ToolError("invalid_arguments") for an id that is taken or fields that are no schema."""
-        check_arguments(PEOPLES_ARGUMENTS, {"record_channel_id": record_channel_id})
+        check_people({"record_channel_id": record_channel_id})
         schema = Schema(fields, version=1)
         with self.write:
             try:
@@ -153,7 +155,7 @@ class RecordChannels(ToolStore):
         Raises ToolError: not_found; invalid_arguments for fields that are no schema, or that make a field unique of
         which two items have the same value.
         """
-        check_arguments(PEOPLES_ARGUMENTS, {"record_channel_id": record_channel_id})
+        check_people({"record_channel_id": record_channel_id})
         Schema(fields, version=1)  # refuses unfit fields before the lock is taken
         with self.write:
             schema = Schema(fields, self.current_schema(record_channel_id).version + 1)
@@ -175,7 +177,7 @@ class RecordChannels(ToolStore):
         item_id that is taken, by a deleted item too, since cursors and events go on naming that one.
         """
         named = {} if item_id is None else {"item_id": item_id}
-        check_arguments(PEOPLES_ARGUMENTS, {"record_channel_id": record_channel_id, "values": values, **named})
+        check_people({"record_channel_id": record_channel_id, "values": values, **named})
         with self.write:
             schema = self.current_schema(record_channel_id)
             position, new_id = self.place_of_new_item(record_channel_id, item_id)
@@ -198,9 +200,7 @@ class RecordChannels(ToolStore):
 
         Raises ToolError: not_found, validation_failed, invalid_arguments.
         """
-        check_arguments(
-            PEOPLES_ARGUMENTS, {"record_channel_id": record_channel_id, "item_id": item_id, "values": values}
-        )
+        check_people({"record_channel_id": record_channel_id, "item_id": item_id, "values": values})
         with self.write:
             item = self.find_item(record_channel_id, item_id)
             self.validate(record_channel_id, item_id, item.schema, values)
@@ -214,7 +214,7 @@ class RecordChannels(ToolStore):
 
     def delete_item(self, record_channel_id: str, item_id: str) -> None:
         """Its values are gone; its place in the order, its id and its events stay. Raises ToolError: not_found."""
-        check_arguments(PEOPLES_ARGUMENTS, {"record_channel_id": record_channel_id, "item_id": item_id})
+        check_people({"record_channel_id": record_channel_id, "item_id": item_id})
         with self.write:
             item = self.find_item(record_channel_id, item_id)
             self.db.execute(

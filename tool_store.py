@@ -27,7 +27,7 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Collection, FrozenSet, List, Optional, Tuple
 
-from arguments import JSON, ToolError, check_arguments, from_json, not_found, shown
+from arguments import JSON, ToolError, arguments_check, from_json, not_found, shown
 
 # Written into the file's header, where a program finds them before it touches a table. Both stores share a file.
 APPLICATION_ID = 0x61677473  # "agts": agent tool stores
@@ -148,7 +148,7 @@ class ToolStore:
         self.db = open_database(path, SCHEMA + self.SCHEMA, timeout)
         self.write = Transaction(self.db, "BEGIN IMMEDIATE")
         self.read = Transaction(self.db, "BEGIN")
-        self._tools = {tool["name"]: tool for tool in self.TOOLS}
+        self._checks = {tool["name"]: arguments_check(tool["inputSchema"]) for tool in self.TOOLS}
 
     def close(self) -> None:
         self.db.close()
@@ -157,10 +157,10 @@ class ToolStore:
 
     def call(self, name: str, arguments: JSON) -> JSON:
         """The result of the tool as JSON values. Raises ToolError and, for whatever arguments, nothing else."""
-        tool = self._tools.get(name) if type(name) is str else None
-        if tool is None:
+        check = self._checks.get(name) if type(name) is str else None
+        if check is None:
             raise ToolError("unknown_tool", message=f"no tool is called {shown(name)}")
-        check_arguments(tool["inputSchema"], arguments)
+        check(arguments)
         try:
             result: JSON = getattr(self, name)(**arguments)
         except sqlite3.OperationalError as error:
@@ -187,7 +187,8 @@ class ToolStore:
                 message="this idempotency_key belongs to an edit with other arguments; use a new key for a new edit",
             )
         first: JSON = from_json(row[1])
-        return {**first, "replayed": True}
+        first["replayed"] = True
+        return first
 
     def record_key(self, resource_id: str, key: str, fingerprint: bytes, result: JSON, sequence: Optional[int]) -> None:
         self.db.execute(

@@ -17,8 +17,8 @@ from arguments import (
     MAX_TEXT,
     MAX_VALUES,
     ToolError,
+    arguments_check,
     canonical_time,
-    check_arguments,
     not_found,
     shown,
 )
@@ -39,6 +39,9 @@ SCHEMA: JSON = {
 }
 
 
+CHECK = arguments_check(SCHEMA)
+
+
 def nested(levels: int) -> JSON:
     value: JSON = {}
     for _ in range(levels - 1):
@@ -50,7 +53,7 @@ class Arguments(unittest.TestCase):
     def problems(self, **arguments: Any) -> List[str]:
         """The messages of the refusal; none if the arguments fit."""
         try:
-            check_arguments(SCHEMA, {"name": "abc", **arguments})
+            CHECK({"name": "abc", **arguments})
         except ToolError as refusal:
             self.assertEqual(refusal.payload["error"], "invalid_arguments")
             json.dumps(refusal.payload, allow_nan=False).encode()
@@ -135,7 +138,7 @@ class Arguments(unittest.TestCase):
 
     def test_a_missing_argument_is_required(self) -> None:
         with self.assertRaises(ToolError) as refused:
-            check_arguments(SCHEMA, {})
+            CHECK({})
         self.assertEqual(refused.exception.payload["arguments"], [{"name": "name", "message": "name is required"}])
 
     def test_every_misfit_is_named_not_the_first_only(self) -> None:
@@ -164,14 +167,14 @@ class Arguments(unittest.TestCase):
         misfits: List[Any] = [None, [], "name", 5, (("name", "abc"),), {1: "abc"}, {None: 1, "name": "abc"}]
         for arguments in misfits:
             with self.assertRaises(ToolError) as refused:
-                check_arguments(SCHEMA, arguments)
+                CHECK(arguments)
             self.assertEqual(refused.exception.payload["error"], "invalid_arguments")
             json.dumps(refused.exception.payload).encode()
 
     def test_checking_leaves_the_arguments_as_they_are(self) -> None:
         arguments: JSON = {"name": "abc", "values": {"a": [1, {"b": [2]}]}}
         before = json.dumps(arguments)
-        check_arguments(SCHEMA, arguments)
+        CHECK(arguments)
         self.assertEqual(json.dumps(arguments), before)
 
 
