@@ -23,7 +23,7 @@ Check = Callable[[Any], Optional[str]]
 
 # Made once: json.dumps and json.loads look at their options again in every call.
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-from_json = json.JSONDecoder().decode
+_raw_decode = json.JSONDecoder().raw_decode
 
 ERROR_CODES = (
     "invalid_arguments",  # the call does not fit the tool's inputSchema; "arguments" lists every misfit
@@ -181,6 +181,11 @@ CHECKS: Dict[str, Callable[[JSON], Check]] = {
 
 
 # --- small things ---------------------------------------------------------------------------------------------------
+
+
+def from_json(text: str) -> Any:
+    """For what a store has written itself: unlike json.loads it does not look for what may stand behind a value."""
+    return _raw_decode(text)[0]
 
 
 def shown(value: Any) -> str:

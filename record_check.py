@@ -10,10 +10,11 @@ violation.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from typing import Callable, Dict, Iterator, List, Tuple
 
-from arguments import JSON, from_json
+from arguments import JSON
 from field_schema import Schema
 from field_types import is_empty, unique_form
 
@@ -70,7 +71,7 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
     )
     for channel_id, item_id, text, checked_by, earlier_text, preview, current in rows:
         try:
-            values, earlier = dict(from_json(text)), dict(from_json(earlier_text))
+            values, earlier = dict(json.loads(text)), dict(json.loads(earlier_text))
         except (TypeError, ValueError):
             yield f"{item_id} in {channel_id}: values are not a JSON object"
             continue

@@ -270,6 +270,8 @@ class Check(RecordCase):
         self.spoiled("not a JSON object", "UPDATE record_item SET item_values = '{'")
         self.setUp()
         self.spoiled("not a JSON object", "UPDATE record_item SET item_values = '5'")
+        self.setUp()
+        self.spoiled("not a JSON object", "UPDATE record_item SET item_values = item_values || '}'")
 
     def test_finds_a_preview_of_other_values(self) -> None:
         self.spoiled("preview", "UPDATE record_item SET preview = 'status: fixed' WHERE item_id = 'bug-1'")
