@@ -5,7 +5,7 @@ Glossary
     inputSchema   the part of JSON Schema that the tools declare: type, required, minLength/maxLength,
                   minimum/maximum, format date-time, additionalProperties false
     problem       why one value is refused, as the end of a sentence: "must be an integer, got true"; None if it fits
-    check         value -> problem, prepared once from what is declared
+    check         value -> problem, prepared once from what is declared (`arguments_check` prepares one that raises)
 
 All input is hostile until it has passed here. Nothing is converted: 5.0 is not 5, true is not 1, "3" is not 3.
 Types are compared exactly, as json.loads makes them: a subclass of str or dict could run code of its own later on.
@@ -26,7 +26,7 @@ to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _raw_decode = json.JSONDecoder().raw_decode
 
 ERROR_CODES = (
-    "invalid_arguments",  # the call does not fit the tool's inputSchema; "arguments" lists every misfit
+    "invalid_arguments",  # the call does not fit the tool's inputSchema; "arguments" lists the misfits
     "unknown_tool",
     # Unknown, unpublished, deleted or not granted: one answer to whoever asks for it. (The event log of what is granted
     # does name drafts and deleted items, and a deleted item may be a page's before_id: cursors live on.)
@@ -42,10 +42,11 @@ ERROR_CODES = (
 # Python's (recursion depth), with room to spare for real articles.
 MAX_TEXT = 1_000_000  # characters, of one string and of all strings in one object together
 MAX_DEPTH = 32  # levels of nesting
-MAX_VALUES = 10_000  # values in one object
+MAX_VALUES = 10_000  # values in one object, keys not counted
 MAX_PROBLEMS = 20  # misfits that one refusal lists
 INT64_MAX = 2**63 - 1
-ONLY_STR = frozenset([str])
+
+IDENTIFIER: JSON = {"type": "string", "minLength": 1, "maxLength": 200}  # of what people name, and idempotency keys
 
 
 class ToolError(Exception):
@@ -62,15 +63,15 @@ class ToolError(Exception):
 def arguments_check(schema: JSON) -> Callable[[Any], None]:
     """A check of arguments, prepared once from an inputSchema, so that a call only runs closures.
 
-    It raises ToolError("invalid_arguments", arguments=[{name, message}, …]) naming every misfit, not the first only. It
-    knows the part of JSON Schema that the tools declare, and is stricter in one place (our choice): 5.0 is not an
-    integer, because numbers are never converted.
+    It raises ToolError("invalid_arguments", arguments=[{name, message}, …]) naming every misfit, MAX_PROBLEMS at most,
+    not the first only. It knows the part of JSON Schema that the tools declare, and is stricter in one place (our
+    choice): 5.0 is not an integer, because numbers are never converted.
     """
     checks = {name: CHECKS[rule["type"]](rule) for name, rule in schema["properties"].items()}
     required = schema["required"]
 
     def check(arguments: Any) -> None:
-        if type(arguments) is not dict or not ONLY_STR.issuperset(map(type, arguments)):
+        if type(arguments) is not dict or [name for name in arguments if type(name) is not str]:
             raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
         problems = []
         for name, value in arguments.items():
@@ -149,8 +150,9 @@ def json_problem(value: Any) -> Optional[str]:
             return f"must not hold more than {MAX_VALUES} values"
         children = container
         if type(container) is dict:
-            if not ONLY_STR.issuperset(map(type, container)):
-                return "must have strings as keys"
+            for key in container:
+                if type(key) is not str:
+                    return "must have strings as keys"
             texts += container
             children = container.values()
         for item in children:
@@ -208,7 +210,7 @@ def shown(value: Any) -> str:
 
 
 def shown_name(name: Any) -> str:
-    return shown(name).strip('"')
+    return shown(name)[1:-1] if type(name) is str else shown(name)
 
 
 def not_found(kind: str, identifier: str) -> ToolError:

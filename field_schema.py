@@ -17,6 +17,7 @@ from datetime import date
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
 from arguments import (
+    IDENTIFIER,
     JSON,
     MAX_PROBLEMS,
     MAX_TEXT,
@@ -167,7 +168,7 @@ def field_check(field: JSON) -> Check:
 FIELD_KEYS = ("key", "label", "type", "is_required", "is_unique", "config")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # names that a formula can use
 _CURRENCY = re.compile(r"[A-Z]{3}")
-name_problem = string_check({"minLength": 1, "maxLength": 200})
+_name_problem = string_check(IDENTIFIER)  # of a label, an option, a channel that is pointed to
 RESERVED_KEYS = (*ITEM_DATES, "days_since")
 
 
@@ -202,7 +203,7 @@ def field_problem(field: Any) -> Optional[str]:
     key, kind, config = field["key"], field["type"], field["config"]
     if not isinstance(key, str) or not _KEY.fullmatch(key) or key in RESERVED_KEYS:
         return f"must have a key of letters, digits and _ that is none of {', '.join(RESERVED_KEYS)}, got {shown(key)}"
-    if name_problem(field["label"]):
+    if _name_problem(field["label"]):
         return f"must have a label of 1 to 200 characters, got {shown(field['label'])}"
     if not isinstance(kind, str) or kind not in TYPES:
         return f"must have one of the {len(TYPES)} types, got {shown(kind)}"
@@ -216,8 +217,7 @@ def field_problem(field: Any) -> Optional[str]:
 
 
 def config_problem(kind: str, config: JSON) -> Optional[str]:
-    for name in ("max_length", "max_stars"):
-        highest = {"max_length": MAX_TEXT, "max_stars": 100}[name]
+    for name, highest in (("max_length", MAX_TEXT), ("max_stars", 100)):
         if name in config and integer_check({"minimum": 1, "maximum": highest})(config[name]):
             return f"must have an integer from 1 to {highest} as {name}, got {shown(config[name])}"
     low, high = bounds(kind, config)
@@ -229,7 +229,7 @@ def config_problem(kind: str, config: JSON) -> Optional[str]:
         return f"must have a currency of three capital letters, got {shown(config['currency'])}"
     if kind in ("select", "multi_select"):
         return options_problem(config.get("options"))
-    if kind == "relation" and name_problem(config.get("record_channel_id")):
+    if kind == "relation" and _name_problem(config.get("record_channel_id")):
         return "must name the record_channel_id that it points to"
     if kind == "formula" and not isinstance(config.get("expression"), str):
         return "must have an expression"
@@ -244,7 +244,7 @@ def options_problem(options: Any) -> Optional[str]:
         if not isinstance(option, dict) or option.keys() != {"value", "label", "color"}:
             return "must have options of {value, label, color}"
         for text in option.values():
-            if name_problem(text):
+            if _name_problem(text):
                 return f"must have options whose parts are strings of 1 to 200 characters, got {shown(text)}"
         if option["value"] in seen:
             return f"must not have the option value {shown(option['value'])} twice"

@@ -179,10 +179,8 @@ def file_check(kind: str, config: JSON) -> Check:
     """A reference: the bytes live elsewhere, and no tool of an agent uploads any."""
     form = 'must be a file as {"name", "url"} with perhaps "size" and "media_type"'
     needed, known = {"name", "url"}, {"name", "url", "size", "media_type"}
-    name_problem, media_type_problem = (
-        string_check({"minLength": 1, "maxLength": 255}),
-        string_check({"maxLength": 127}),
-    )
+    name_problem = string_check({"minLength": 1, "maxLength": 255})
+    media_type_problem = string_check({"maxLength": 127})
 
     def check(value: Any) -> Optional[str]:
         if not isinstance(value, dict):

@@ -21,13 +21,12 @@ from __future__ import annotations
 import time
 from typing import Any, List, Optional, Tuple
 
-from arguments import JSON, ToolError, arguments_check, canonical_time, not_found, shown
+from arguments import IDENTIFIER, JSON, ToolError, arguments_check, canonical_time, not_found, shown
 from article_index import INDEX_SCHEMA, NUMBERS, ArticleIndex, query_words
 from tool_store import POLL_TOOL, ToolStore, fingerprint, later_time
 
 TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
 CONTENT = {"type": "string"}
-IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": 200}
 # What people's methods take, checked as an agent's arguments are.
 check_people = arguments_check(
     {
@@ -379,10 +378,12 @@ class KnowledgeBaseStore(ToolStore):
             ),
             (
                 "every recorded edit's result is its event",
-                """SELECT k.key
+                """SELECT k.resource_id, k.key
                    FROM idempotency_key AS k LEFT JOIN event AS e USING (resource_type, resource_id, sequence)
                    WHERE k.resource_type = 'knowledge_base' AND (
                        e.sequence IS NULL OR NOT json_valid(k.result)
+                       OR json_extract(k.result, '$.replayed') IS NOT 0
+                       OR json_extract(k.result, '$.citation.knowledge_base_id') IS NOT k.resource_id
                        OR json_extract(k.result, '$.citation.updated_at') IS NOT e.version
                        OR json_extract(k.result, '$.citation.article_id') IS NOT e.subject_id)""",
             ),

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence
 
 import bug_tracker
 import support_day
-from arguments import JSON, ToolError, shown
+from arguments import JSON, ToolError, shown, to_json
 from command_line import OneLineParser
 from json_rpc import (
     INTERNAL_ERROR,
@@ -174,7 +174,7 @@ class Server:
             payload, refused = store.call(name, arguments), False
         except ToolError as refusal:
             payload, refused = refusal.payload, True
-        text = json.dumps(payload, ensure_ascii=False, allow_nan=False)  # "ü" is less to read than its escape
+        text = to_json(payload)  # not escaped: "ü" is less to read than "\u00fc"
         return {"content": [{"type": "text", "text": text}], "structuredContent": payload, "isError": refused}
 
     def about(self) -> JSON:

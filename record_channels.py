@@ -16,13 +16,12 @@ Validation is in the transaction that writes: between the two, the schema could 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from datetime import date, datetime, timezone
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
-from arguments import JSON, ToolError, arguments_check, from_json, not_found, shown, to_json
+from arguments import IDENTIFIER, JSON, ToolError, arguments_check, from_json, not_found, shown, to_json
 from field_schema import Schema
 from field_types import is_empty, unique_form
 from record_check import INVARIANTS, broken_items
@@ -37,8 +36,8 @@ check_people = arguments_check(
     {
         "required": [],
         "properties": {
-            "record_channel_id": {"type": "string", "minLength": 1, "maxLength": 200},
-            "item_id": {"type": "string", "minLength": 1, "maxLength": 200},
+            "record_channel_id": IDENTIFIER,
+            "item_id": IDENTIFIER,
             "values": {"type": "object"},
         },
     }
@@ -59,7 +58,7 @@ class Item(NamedTuple):
 
     @property
     def values(self) -> JSON:
-        """Made when asked for: an edit that is refused never needs them."""
+        """Made when asked for: most edits that are refused never need them."""
         values: JSON = from_json(self.text)
         return values
 
@@ -91,7 +90,7 @@ class RecordChannels(ToolStore):
     CREATE TABLE IF NOT EXISTS record_item (
         record_channel_id TEXT    NOT NULL REFERENCES record_channel,
         item_id           TEXT    NOT NULL,
-        position          INTEGER NOT NULL,        -- 1, 2, 3, … in the order of creation; a page runs from high to low
+        position          INTEGER NOT NULL CHECK (position >= 1),    -- 1, 2, 3, … in the order of creation
         version           INTEGER NOT NULL CHECK (version >= 1),
         schema_version    INTEGER NOT NULL,        -- what its values were checked against, except for …
         earlier_schemas   TEXT    NOT NULL,        -- … these: JSON {key: schema_version} of values left from before
@@ -102,6 +101,7 @@ class RecordChannels(ToolStore):
         deleted           INTEGER NOT NULL DEFAULT 0 CHECK (deleted IN (0, 1)),
         PRIMARY KEY (record_channel_id, item_id),
         UNIQUE (record_channel_id, position),
+        CHECK (NOT deleted OR (item_values = '{}' AND earlier_schemas = '{}' AND preview = '')),
         FOREIGN KEY (record_channel_id, schema_version) REFERENCES record_schema
     );
 
@@ -437,4 +437,4 @@ def earlier_schemas(item: Item, sent: JSON) -> str:
     """JSON {key: schema_version} of the values that an edit leaves as an earlier schema let them in."""
     earlier = from_json(item.earlier_schemas)
     kept = {key: earlier.get(key, item.checked_by) for key in item.values if key not in sent}
-    return json.dumps({key: version for key, version in kept.items() if version != item.schema.version})
+    return to_json({key: version for key, version in kept.items() if version != item.schema.version})

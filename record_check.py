@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Callable, Dict, Iterator, List, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from arguments import JSON
 from field_schema import Schema
@@ -48,12 +48,27 @@ INVARIANTS: List[Tuple[str, str]] = [
            WHERE length(created_at) <> 27 OR length(updated_at) <> 27 OR updated_at < created_at""",
     ),
     (
-        "every recorded edit's result is its event",
-        """SELECT key FROM idempotency_key JOIN event USING (resource_type, resource_id, sequence)
+        "positions follow the order of creation",
+        """SELECT record_channel_id, item_id, position FROM (
+               SELECT record_channel_id, item_id, position,
+                   lag(position) OVER (PARTITION BY record_channel_id ORDER BY sequence) AS position_before
+               FROM event JOIN record_item ON record_channel_id = resource_id AND item_id = subject_id
+               WHERE resource_type = 'record_channel' AND type = 'created')
+           WHERE position <= position_before""",
+    ),
+    (
+        "every recorded edit's result is its event; one that changed nothing names an item",
+        """SELECT resource_id, key
+           FROM idempotency_key LEFT JOIN event USING (resource_type, resource_id, sequence)
            WHERE resource_type = 'record_channel' AND (
-               NOT json_valid(result) OR json_extract(result, '$.record_channel_id') IS NOT resource_id
-               OR json_extract(result, '$.item_id') IS NOT subject_id
-               OR json_extract(result, '$.version') IS NOT version)""",
+               NOT json_valid(result) OR json_extract(result, '$.replayed') IS NOT 0
+               OR json_extract(result, '$.record_channel_id') IS NOT resource_id
+               OR sequence IS NOT NULL AND (
+                   json_extract(result, '$.item_id') IS NOT subject_id
+                   OR json_extract(result, '$.version') IS NOT version)
+               OR sequence IS NULL AND NOT EXISTS (
+                   SELECT 1 FROM record_item WHERE record_channel_id = resource_id
+                   AND item_id = json_extract(result, '$.item_id')))""",
     ),
 ]
 
@@ -64,16 +79,19 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
     A relation's item is not looked for: it may have been deleted since.
     """
     claims = set(db.execute("SELECT record_channel_id, key, value, item_id FROM record_unique"))
+    saved = set(db.execute("SELECT record_channel_id, schema_version FROM record_schema"))
     rows = db.execute(
         """SELECT record_channel_id, item_id, item_values, item.schema_version, earlier_schemas, preview,
                channel.schema_version
            FROM record_item AS item JOIN record_channel AS channel USING (record_channel_id) WHERE NOT deleted"""
     )
     for channel_id, item_id, text, checked_by, earlier_text, preview, current in rows:
-        try:
-            values, earlier = dict(json.loads(text)), dict(json.loads(earlier_text))
-        except (TypeError, ValueError):
+        values, earlier = json_object(text), json_object(earlier_text)
+        if values is None:
             yield f"{item_id} in {channel_id}: values are not a JSON object"
+            continue
+        if earlier is None or not all(type(v) is int and (channel_id, v) in saved for v in earlier.values()):
+            yield f"{item_id} in {channel_id}: the earlier schemas of its values are not versions that there were"
             continue
         by_version: Dict[int, JSON] = {}
         for key, value in values.items():
@@ -91,3 +109,19 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
             claims.discard(claim)
     for channel_id, key, _, item_id in claims:
         yield f"{item_id} in {channel_id}: claims a unique values.{key} that it does not have"
+
+
+def json_object(text: str) -> Optional[JSON]:
+    """None for anything else, NaN anywhere in it included."""
+    try:
+        value = STRICT.decode(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return value if type(value) is dict else None
+
+
+def refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+STRICT = json.JSONDecoder(parse_constant=refuse)

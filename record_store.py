@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from arguments import INT64_MAX, JSON, ToolError, from_json, not_found, shown
+from arguments import IDENTIFIER, INT64_MAX, JSON, ToolError, from_json, not_found, shown
 from field_types import canonical_json
 from record_channels import RecordChannels
 from tool_store import POLL_TOOL, fingerprint, later_time
@@ -69,7 +69,7 @@ class RecordStore(RecordChannels):
                     "item_id": {"type": "string"},
                     "values": {"type": "object"},
                     "expected_version": {"type": "integer", "minimum": 1},
-                    "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 200},
+                    "idempotency_key": IDENTIFIER,
                 },
                 "additionalProperties": False,
             },

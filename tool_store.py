@@ -21,13 +21,12 @@ later: two agents could both find their version current.) Any error inside rolls
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Collection, FrozenSet, List, Optional, Tuple
 
-from arguments import JSON, ToolError, arguments_check, from_json, not_found, shown
+from arguments import JSON, ToolError, arguments_check, from_json, not_found, shown, to_json
 
 # Written into the file's header, where a program finds them before it touches a table. Both stores share a file.
 APPLICATION_ID = 0x61677473  # "agts": agent tool stores
@@ -40,7 +39,9 @@ CREATE TABLE IF NOT EXISTS event (
     resource_type TEXT    NOT NULL,
     resource_id   TEXT    NOT NULL,
     sequence      INTEGER NOT NULL CHECK (sequence >= 1),
-    type          TEXT    NOT NULL,
+    type          TEXT    NOT NULL CHECK (type IN (
+                      'created', 'saved', 'retitled', 'published', 'unpublished',    -- of an article
+                      'updated', 'deleted')),                                        -- of an item, created too
     subject_id    TEXT    NOT NULL,   -- the article or the item
     version       NOT NULL,           -- its version after the change: TEXT of an article, INTEGER of an item
     PRIMARY KEY (resource_type, resource_id, sequence)
@@ -194,7 +195,7 @@ class ToolStore:
         self.db.execute(
             """INSERT INTO idempotency_key (resource_type, resource_id, key, fingerprint, result, sequence)
                VALUES (?, ?, ?, ?, ?, ?)""",
-            (self.resource_type, resource_id, key, fingerprint, json.dumps(result), sequence),
+            (self.resource_type, resource_id, key, fingerprint, to_json(result), sequence),
         )
 
     # --- the event log ------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def billion_laughs() -> Any:
 TEXTS: List[str] = [
     "", " ", "a", "-", "\0", "a\0b", "\ud800", "\udfffx", "\n", "\r\n\t", "\x1b[31m", "\x7f\x80\x9f", "%s%n", "../../x",
     "'; DROP TABLE article; --", '" OR 1=1 --', "%' UNION SELECT 1", "NULL", "true", "0", "nan", "[]", "{}", "{'a'}",
-    "title : a", "content:a", '"a" AND "b"', "a NEAR/2 b", "a*", "^a", "(a OR b) NOT c", "{title content} : a", '""',
+    "title : a", '"a" AND "b"', "a NEAR/2 b", "a*", "^a", "(a OR b) NOT c", "text : a", "{text} : a", '""',
     "e\u0301", "Z\u0351\u036b\u0343", "\u0301", "İstanbul", "ß", "ŒUVRE", "\ufb03", "\ufdfa", "\ufdfb\ufdfa", "½ ㏂ ⑴",
     "ﬀ" * 60, "שלום", "\u202eabc\u202c", "مرحبا", "日本語 の 検索", "한국어", "👩\u200d👩\u200d👧", "🇮🇹",
     "\ufeff", "\u2028", "\uffff", "\U0010ffff", "Ａｂｃ", "٣", "²", "_", "__class__", "constructor", "a" * 199,

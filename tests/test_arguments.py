@@ -108,6 +108,8 @@ class Arguments(unittest.TestCase):
             ("values", {"a": "\0"}, "must not contain a NUL character"),
             ("values", {"\0": 1}, "must not contain a NUL character"),
             ("values", {"a": {"\ud800": 1}}, "must be valid Unicode, got a lone surrogate"),
+            ("values", {"a": ["\ud83d", "\ude42"]}, "must be valid Unicode, got a lone surrogate"),
+            ("values", {"a\ud83d": "\ude42"}, "must be valid Unicode, got a lone surrogate"),
             ("values", {1: 2}, "must have strings as keys"),
             ("surprise", 1, "is not an argument of this tool"),
             ("Name", "abc", "is not an argument of this tool"),
@@ -135,6 +137,24 @@ class Arguments(unittest.TestCase):
         for argument, value in (("name", Text("abc")), ("count", Number(5)), ("values", Mapping())):
             self.assertEqual(len(self.problems(**{argument: value})), 1, argument)
             self.assertEqual(len(self.problems(values={"a": value})), 1, argument)
+
+    def test_a_subclass_that_claims_to_be_str_is_refused_as_a_name_too(self) -> None:
+        class Claims(type):
+            def __eq__(cls, other: object) -> bool:
+                return other in (cls, str)
+
+            def __hash__(cls) -> int:
+                return hash(str)
+
+        class Text(str, metaclass=Claims):
+            pass
+
+        self.assertEqual(self.problems(values={"a": {Text("b"): 1}}), ["values must have strings as keys"])
+        with self.assertRaises(ToolError):
+            CHECK({Text("name"): "abc"})
+
+    def test_a_name_is_shown_with_its_own_quotes(self) -> None:
+        self.assertEqual(self.problems(**{'"a"': 1}), ['\\"a\\" is not an argument of this tool'])
 
     def test_a_missing_argument_is_required(self) -> None:
         with self.assertRaises(ToolError) as refused:

@@ -129,7 +129,7 @@ TEXTS = [
     "\0",
     "\ud800",
     "'; DROP TABLE article; --",
-    '" OR title : x',
+    '" OR text : x',
     "*",
     "a" * 5000,
     "ü🙂\u202e",

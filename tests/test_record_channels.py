@@ -273,6 +273,33 @@ class Check(RecordCase):
         self.setUp()
         self.spoiled("not a JSON object", "UPDATE record_item SET item_values = item_values || '}'")
 
+    def test_finds_values_that_json_does_not_have(self) -> None:
+        for text in ('[["title", "a"]]', "[]", '"a"', '{"points": NaN}', "[" * 3000):
+            self.setUp()
+            self.spoiled("not a JSON object", f"UPDATE record_item SET item_values = '{text}'")
+
+    def test_finds_earlier_schemas_that_never_were(self) -> None:
+        for text in ("[]", "{", '{"title": 7}', '{"title": []}', '{"title": true}'):
+            self.setUp()
+            self.spoiled("earlier schemas", f"UPDATE record_item SET earlier_schemas = '{text}'")
+
+    def test_finds_values_of_a_deleted_item(self) -> None:
+        for column in ("item_values = '{\"points\": 5}'", "earlier_schemas = '{\"points\": 1}'", "preview = 'x'"):
+            self.setUp()
+            self.store.create_item("bugs", {**BUG, "ticket": "BUG-3"}, "bug-3")
+            self.store.delete_item("bugs", "bug-3")
+            self.spoiled("the file is sound", "PRAGMA ignore_check_constraints = ON",
+                         f"UPDATE record_item SET {column} WHERE item_id = 'bug-3'",
+                         "PRAGMA ignore_check_constraints = OFF")  # fmt: skip
+
+    def test_finds_positions_against_the_order_of_creation(self) -> None:
+        self.spoiled("positions follow", "UPDATE record_item SET position = 9 WHERE item_id = 'bug-1'")
+
+    def test_finds_an_event_of_no_known_type(self) -> None:
+        self.spoiled("the file is sound", "PRAGMA ignore_check_constraints = ON",
+                     "UPDATE event SET type = 'x' WHERE sequence = 2",
+                     "PRAGMA ignore_check_constraints = OFF")  # fmt: skip
+
     def test_finds_a_preview_of_other_values(self) -> None:
         self.spoiled("preview", "UPDATE record_item SET preview = 'status: fixed' WHERE item_id = 'bug-1'")
 
@@ -280,7 +307,11 @@ class Check(RecordCase):
         self.spoiled("version is that of its last event", "UPDATE record_item SET version = 9 WHERE item_id = 'bug-1'")
 
     def test_finds_a_deletion_that_no_event_tells_of(self) -> None:
-        self.spoiled("deleted", "UPDATE record_item SET deleted = 1 WHERE item_id = 'bug-1'")
+        self.spoiled(
+            "deleted",
+            """UPDATE record_item SET deleted = 1, item_values = '{}', earlier_schemas = '{}', preview = ''
+               WHERE item_id = 'bug-1'""",
+        )
 
     def test_finds_an_item_without_events(self) -> None:
         self.spoiled("version is that of its last event", "DELETE FROM event WHERE sequence = 3")
@@ -321,6 +352,12 @@ class Check(RecordCase):
 
     def test_finds_a_key_whose_result_is_no_json(self) -> None:
         self.spoiled("every recorded edit's result is its event", "UPDATE idempotency_key SET result = '{'")
+
+    def test_finds_a_key_that_changed_nothing_but_says_so_of_no_item(self) -> None:
+        for broken in ("replace(result, 'bug-1', 'bug-9')", "replace(result, 'false', 'true')", "'{'"):
+            self.edit({}, key="nothing")
+            self.spoiled("names an item", f"UPDATE idempotency_key SET result = {broken} WHERE key = 'nothing'")
+            self.setUp()
 
     def test_finds_a_key_whose_event_is_gone(self) -> None:
         self.spoiled("names an event", "UPDATE idempotency_key SET sequence = 77")
