@@ -71,10 +71,12 @@ def arguments_check(schema: JSON) -> Callable[[Any], None]:
     required = schema["required"]
 
     def check(arguments: Any) -> None:
-        if type(arguments) is not dict or [name for name in arguments if type(name) is not str]:
-            raise ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
+        if type(arguments) is not dict:
+            raise no_object(arguments)
         problems = []
         for name, value in arguments.items():
+            if type(name) is not str:
+                raise no_object(arguments)
             value_check = checks.get(name)
             problem = value_check(value) if value_check else "is not an argument of this tool"
             if problem:
@@ -211,6 +213,10 @@ def shown(value: Any) -> str:
 
 def shown_name(name: Any) -> str:
     return shown(name)[1:-1] if type(name) is str else shown(name)
+
+
+def no_object(arguments: Any) -> ToolError:
+    return ToolError("invalid_arguments", message=f"arguments must be an object, got {shown(arguments)}")
 
 
 def not_found(kind: str, identifier: str) -> ToolError:

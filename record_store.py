@@ -92,8 +92,8 @@ class RecordStore(RecordChannels):
         values that would make the item longer than MAX_ITEM.
         """
         self.require_granted(record_channel_id)
-        given = [record_channel_id, item_id, canonical_json(values), str(expected_version)]
-        asked = fingerprint("edit_record_item", *given)
+        sent = canonical_json(values)
+        asked = fingerprint("edit_record_item", record_channel_id, item_id, sent, str(expected_version))
         with self.write:
             first = self.replay(record_channel_id, idempotency_key, asked)
             if first is not None:
