@@ -20,13 +20,14 @@ from field_types import is_empty, unique_form
 
 INVARIANTS: List[Tuple[str, str]] = [
     (
-        "an item's version is that of its last event, and it is deleted if that event says so",
+        "an item's version is that of its last event, and it is deleted if that event alone says so",
         """SELECT item.record_channel_id, item.item_id, item.version, last.version, last.type
            FROM record_item AS item LEFT JOIN (
-               SELECT resource_id, subject_id, version, type, max(sequence) FROM event
-               WHERE resource_type = 'record_channel' GROUP BY resource_id, subject_id) AS last
+               SELECT resource_id, subject_id, version, type, sum(type = 'deleted') AS deletions, max(sequence)
+               FROM event WHERE resource_type = 'record_channel' GROUP BY resource_id, subject_id) AS last
            ON last.resource_id = item.record_channel_id AND last.subject_id = item.item_id
-           WHERE last.version IS NOT item.version OR (last.type = 'deleted') IS NOT item.deleted""",
+           WHERE last.version IS NOT item.version OR last.deletions <> item.deleted
+               OR (last.type = 'deleted') IS NOT item.deleted""",
     ),
     (
         "every event is of an item that is there, deleted or not",
@@ -35,12 +36,12 @@ INVARIANTS: List[Tuple[str, str]] = [
                SELECT 1 FROM record_item WHERE record_channel_id = resource_id AND item_id = subject_id)""",
     ),
     (
-        "an item's events are created, updated …, deleted, with versions 1, 2, 3, …",
+        "an item's events begin with created and have versions 1, 2, 3, …",
         """SELECT resource_id, subject_id, version, type FROM (
-               SELECT *, lag(version, 1, 0) OVER each AS version_before, lag(type) OVER each AS type_before
-               FROM event WHERE resource_type = 'record_channel'
-               WINDOW each AS (PARTITION BY resource_id, subject_id ORDER BY sequence))
-           WHERE version <> version_before + 1 OR (type = 'created') <> (version = 1) OR type_before = 'deleted'""",
+               SELECT resource_id, subject_id, version, type,
+                   row_number() OVER (PARTITION BY resource_id, subject_id ORDER BY sequence) AS place
+               FROM event WHERE resource_type = 'record_channel')
+           WHERE version IS NOT place OR (type = 'created') <> (place = 1)""",
     ),
     (
         "an item's times are date-times, and it was not updated before it was created",
@@ -94,8 +95,11 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
             yield f"{item_id} in {channel_id}: the earlier schemas of its values are not versions that there were"
             continue
         by_version: Dict[int, JSON] = {}
-        for key, value in values.items():
-            by_version.setdefault(earlier.get(key, checked_by), {})[key] = value
+        if earlier:
+            for key, value in values.items():
+                by_version.setdefault(earlier.get(key, checked_by), {})[key] = value
+        else:
+            by_version[checked_by] = values
         for schema_version, part in by_version.items():
             for key, problem in schema_of(channel_id, schema_version).problems(part).items():
                 yield f"{item_id} in {channel_id}: values.{key} {problem} (schema version {schema_version})"

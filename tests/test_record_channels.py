@@ -329,14 +329,14 @@ class Check(RecordCase):
 
     def test_finds_an_event_after_the_deletion(self) -> None:
         self.spoiled(
-            "created, updated",
+            "deleted if that event alone says so",
             "INSERT INTO event VALUES ('record_channel', 'bugs', 4, 'deleted', 'bug-2', 2)",
             "INSERT INTO event VALUES ('record_channel', 'bugs', 5, 'updated', 'bug-2', 3)",
             "UPDATE record_item SET version = 3 WHERE item_id = 'bug-2'",
         )
 
     def test_finds_an_item_that_was_never_created(self) -> None:
-        self.spoiled("created, updated", "UPDATE event SET type = 'updated' WHERE sequence = 1")
+        self.spoiled("begin with created", "UPDATE event SET type = 'updated' WHERE sequence = 1")
 
     def test_finds_a_missing_claim(self) -> None:
         self.spoiled("missing", "DELETE FROM record_unique WHERE item_id = 'bug-2'")
