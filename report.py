@@ -18,10 +18,9 @@ import random
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing import Pool
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tool_store import CheckFailed, ToolStore
 
@@ -34,8 +33,7 @@ Figures = Dict[str, Optional[float]]
 Part = Callable[[int, argparse.Namespace], Counts]
 
 
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(NamedTuple):
     """What --sweep shows of each setting: columns, and `cells` that makes them from figures."""
 
     columns: Sequence[str]
@@ -43,8 +41,7 @@ class Sweep:
     notes: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(NamedTuple):
     """`figures(counts, seeds)` gets counts summed over so many seeds; `tables(figures, published, options)` gets
     `published` = {} when the options are not the posts', so that nothing is compared that cannot be."""
 

@@ -19,7 +19,6 @@ import argparse
 import random
 import weakref
 from bisect import bisect
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
@@ -51,8 +50,7 @@ class Save(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True)
-class Day:
+class Day(NamedTuple):
     topics: List[int]  # of each article, by rank
     questions: List[Question]
     saves: List[Save]

@@ -249,7 +249,7 @@ class Running(ScriptCase):
         self.assertIn("seed 667 does not go", self.ended(2, "--seeds", "667"))
 
     def test_an_error_of_any_other_kind_is_not_hidden(self) -> None:
-        broken = Script(**{**vars(TOY), "figures": mock.Mock(side_effect=ZeroDivisionError)})
+        broken = TOY._replace(figures=mock.Mock(side_effect=ZeroDivisionError))
         with self.assertRaises(ZeroDivisionError):
             command_line.main(broken, ["--seeds", "1", "--jobs", "1"])
 
@@ -294,7 +294,7 @@ class Options(ScriptCase):
             seen.append(bool(published))
             return ""
 
-        script = Script(**{**vars(TOY), "tables": watch})
+        script = TOY._replace(tables=watch)
         for argv in (
             [],
             ["--factor", "1"],
@@ -308,7 +308,7 @@ class Options(ScriptCase):
         self.assertEqual(seen, [True, True, True, False, False, False])
 
     def test_options_that_the_posts_leave_open_can_be_changed_and_compared(self) -> None:
-        script = Script(**{**vars(TOY), "name": "sim", "inferred": ("factor",)})
+        script = TOY._replace(name="sim", inferred=("factor",))
         seen: List[Any] = []
         instead = lambda script, options: (seen.append(options.factor) or "", {})  # noqa: E731
         with mock.patch.object(command_line, "replicate", instead):
@@ -389,7 +389,7 @@ class Files(ScriptCase):
     def test_what_excludes_each_other_is_refused(self) -> None:
         path = self.path("one.json")
         self.output("--seeds", "1-2", "--json", path)
-        script = Script(**{**vars(TOY), "name": "sim", "sweep": report.Sweep((), lambda f: [], ())})
+        script = TOY._replace(name="sim", sweep=report.Sweep((), lambda f: [], ()))
         for argv in (("--merge", path, "--sweep", "factor=1"), ("--replicates", "2", "--sweep", "factor=1")):
             with self.assertRaises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as errors:
                 command_line.main(script, argv)
@@ -402,7 +402,7 @@ class Files(ScriptCase):
 
 
 class Sweeps(unittest.TestCase):
-    SCRIPT = Script(**{**vars(TOY), "sweep": report.Sweep(("sum",), lambda f: [f"{f['toy.sum']:g}"], ("a note",))})
+    SCRIPT = TOY._replace(sweep=report.Sweep(("sum",), lambda f: [f"{f['toy.sum']:g}"], ("a note",)))
 
     def swept(self, *argv: str) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
