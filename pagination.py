@@ -20,11 +20,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from arguments import JSON, to_json
+from arguments import JSON
 from bug_tracker import CHANNEL, new_bug, new_bugs, read_item, tracker
 from command_line import main, whole
 from record_store import RecordStore
-from report import Counts, Figures, GroundTruth, Script, both, number, percent, pick, rng, table
+from report import Counts, Figures, GroundTruth, Script, both, number, percent, pick, rng, size, table
 
 KIB = 1024
 
@@ -34,11 +34,6 @@ PAGE_CHECK = "every page holds exactly the items that the model has at that plac
 CURSOR_CHECK = "paging by before_id reads what was there at the start, each item once, and nothing opened since"
 RELIST_CHECK = "listing again finds exactly what changed, and how"
 POLL_CHECK = "polling finds exactly what changed, and how"
-
-
-def size(value: Any) -> int:
-    """Bytes."""
-    return len(to_json(value).encode())
 
 
 def list_page(store: RecordStore, limit: int, before_id: Optional[str] = None) -> JSON:

@@ -291,7 +291,7 @@ class RecordChannels(ToolStore):
             self.db.execute(
                 """UPDATE record_item SET schema_version = ?, earlier_schemas = ?
                    WHERE record_channel_id = ? AND item_id = ?""",
-                (schema.version, earlier_schemas(item, values), record_channel_id, item.item_id),
+                (schema.version, earlier_schemas(item, merged, values), record_channel_id, item.item_id),
             )
         self.claim_unique(record_channel_id, item.item_id, schema, values)
 
@@ -433,8 +433,8 @@ def item_text(values: JSON) -> str:
     return text
 
 
-def earlier_schemas(item: Item, sent: JSON) -> str:
-    """JSON {key: schema_version} of the values that an edit leaves as an earlier schema let them in."""
+def earlier_schemas(item: Item, merged: JSON, sent: JSON) -> str:
+    """JSON {key: schema_version} of the merged values that an edit leaves as an earlier schema let them in."""
     earlier = from_json(item.earlier_schemas)
-    kept = {key: earlier.get(key, item.checked_by) for key in item.values if key not in sent}
+    kept = {key: earlier.get(key, item.checked_by) for key in merged if key not in sent}
     return to_json({key: version for key, version in kept.items() if version != item.schema.version})

@@ -95,11 +95,8 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
             yield f"{item_id} in {channel_id}: the earlier schemas of its values are not versions that there were"
             continue
         by_version: Dict[int, JSON] = {}
-        if earlier:
-            for key, value in values.items():
-                by_version.setdefault(earlier.get(key, checked_by), {})[key] = value
-        else:
-            by_version[checked_by] = values
+        for key, value in values.items():
+            by_version.setdefault(earlier.get(key, checked_by), {})[key] = value
         for schema_version, part in by_version.items():
             for key, problem in schema_of(channel_id, schema_version).problems(part).items():
                 yield f"{item_id} in {channel_id}: values.{key} {problem} (schema version {schema_version})"

@@ -22,6 +22,7 @@ from itertools import chain, islice
 from multiprocessing import Pool
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from arguments import to_json
 from tool_store import CheckFailed, ToolStore
 
 STORE_CHECK = "the store's own invariants hold at the end"
@@ -190,6 +191,11 @@ def share(part: Optional[float], whole: Optional[float]) -> str:
 def percent(part: float, whole: float) -> Optional[float]:
     """None where nothing was measured."""
     return 100 * part / whole if whole else None
+
+
+def size(value: Any) -> int:
+    """Bytes of what a tool returned, as JSON in UTF-8."""
+    return len(to_json(value).encode())
 
 
 def ratio(part: float, whole: float) -> Optional[float]:

@@ -19,9 +19,9 @@ import heapq
 from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
-from arguments import JSON, ToolError, to_json
+from arguments import JSON, ToolError
 from command_line import main
-from report import Counts, GroundTruth, Script
+from report import Counts, GroundTruth, Script, size
 from sim_report import DELAYS, NOTES, SWEEP, figures, tables
 from support_day import (
     HOUR,
@@ -79,7 +79,7 @@ class Agent:
         except ToolError as refusal:
             answer = refusal.payload
         self.costs[way][0] += 1
-        self.costs[way][1] += len(to_json(answer).encode())
+        self.costs[way][1] += size(answer)
         return answer
 
     def answer(self, question: Question) -> JSON:
@@ -214,8 +214,8 @@ def hourly_check(agent: Agent, name: str) -> Counts:
         name + "answers_stale": sum(map(any, is_stale)),
         name + "title_check_found": len(by_title),
     }
-    for way, (calls, size) in agent.costs.items():
-        counts[f"{name}{way}.calls"], counts[f"{name}{way}.bytes"] = calls, size
+    for way, (calls, returned) in agent.costs.items():
+        counts[f"{name}{way}.calls"], counts[f"{name}{way}.bytes"] = calls, returned
     return counts
 
 
