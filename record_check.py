@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple
 
 from arguments import JSON
 from field_schema import Schema
@@ -94,10 +94,8 @@ def broken_items(db: sqlite3.Connection, schema_of: Callable[[str, int], Schema]
         if earlier is None or not all(type(v) is int and (channel_id, v) in saved for v in earlier.values()):
             yield f"{item_id} in {channel_id}: the earlier schemas of its values are not versions that there were"
             continue
-        by_version: Dict[int, JSON] = {}
-        for key, value in values.items():
-            by_version.setdefault(earlier.get(key, checked_by), {})[key] = value
-        for schema_version, part in by_version.items():
+        for schema_version in dict.fromkeys((checked_by, *earlier.values())):
+            part = {key: value for key, value in values.items() if earlier.get(key, checked_by) == schema_version}
             for key, problem in schema_of(channel_id, schema_version).problems(part).items():
                 yield f"{item_id} in {channel_id}: values.{key} {problem} (schema version {schema_version})"
         schema = schema_of(channel_id, current)
