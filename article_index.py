@@ -35,8 +35,8 @@ PHRASE = "\ufdfa"  # stands for 18 characters, more than twice as many as any ot
 
 INDEX_SCHEMA = """
 -- Published articles as last indexed, folded by `index_text`, two rows each (see the glossary). detail = none keeps
--- which words a row has, but not where or how often.
-CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (text, tokenize = ascii, detail = none);
+-- which words a row has, but not where or how often; columnsize = 0 does not keep how many, which only bm25 would ask.
+CREATE VIRTUAL TABLE IF NOT EXISTS article_index USING fts5 (text, tokenize = ascii, detail = none, columnsize = 0);
 """
 
 

@@ -30,7 +30,7 @@ from arguments import JSON, ToolError, arguments_check, from_json, not_found, sh
 
 # Written into the file's header, where a program finds them before it touches a table. Both stores share a file.
 APPLICATION_ID = 0x61677473  # "agts": agent tool stores
-SCHEMA_VERSION = 2  # of the tables in all modules together; a change to any of them takes the next number
+SCHEMA_VERSION = 3  # of the tables in all modules together; a change to any of them takes the next number
 
 MARK = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
 
