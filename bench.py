@@ -31,6 +31,7 @@ import bench_floor as floor
 from arguments import JSON
 from bug_tracker import CHANNEL, FIELDS, fill, intentions, item_id, new_bug, new_bugs, tracker
 from command_line import OneLineParser, whole, write_text
+from compare import FIGURES, PUBLISHED
 from field_schema import Schema
 from kb_store import KnowledgeBaseStore
 from record_store import RecordStore
@@ -142,8 +143,7 @@ def knowledge_base(count: int, path: str = ":memory:") -> KnowledgeBaseStore:
 
 
 def search(store: KnowledgeBaseStore, words: Sequence[str]) -> JSON:
-    arguments = {"knowledge_base_id": KB, "query": " ".join(words), "limit": FOUND}
-    return store.call("search_knowledge_base", arguments)
+    return store.call("search_knowledge_base", {"knowledge_base_id": KB, "query": " ".join(words), "limit": FOUND})
 
 
 def measure_article_edits(bench: Bench, count: int, directory: str) -> None:
@@ -353,27 +353,26 @@ def measure_item_read(bench: Bench, store: RecordStore, count: int) -> None:
 
 # --- the scripts ------------------------------------------------------------------------------------------------------
 
+STARTS = 15  # of each script
 SCRIPTS = {"sim": 1.5, "triage": 2.0, "pagination": 2.0}  # seconds at most
-PUBLISHED_SIM = "25.7"  # seconds that the first post's simulation took, on a machine that it does not name
 
 
-def script_rows(repeats: int, seeds: str) -> List[List[str]]:
+def script_rows(starts: int, seeds: str) -> List[List[str]]:
+    """The scripts take turns, so that a slow spell of the machine falls on each of them."""
+    turns = [[run_script(name, seeds) for name in SCRIPTS] for _ in range(starts)]
     rows = []
-    for name, target in SCRIPTS.items():
-        seconds = [run_script(name, seeds) for _ in range(repeats)]
+    for (name, target), seconds in zip(SCRIPTS.items(), zip(*turns)):
         median, spread = statistics.median(seconds), f"{min(seconds):.2f}-{max(seconds):.2f}"
-        published = PUBLISHED_SIM if name == "sim" else ""
+        published = str(PUBLISHED.get(f"{name}.runtime_seconds", ""))
         rows.append([f"{name}.py --seeds {seeds}", number(median, 2), spread, published, *verdict(median, target)])
-        progress(f"{name}: {median:.2f} s")
     return rows
 
 
 def run_script(name: str, seeds: str) -> float:
     """Seconds from start to end. Modules stay compiled from one run to the next, as Python leaves them by default."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py"), "--seeds", seeds]
     begin = time.perf_counter()
-    subprocess.run([sys.executable, path, "--seeds", seeds], stdout=subprocess.DEVNULL, check=True, env=environment)
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""})
     return time.perf_counter() - begin
 
 
@@ -400,7 +399,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
 
 
-def report(bench: Bench, scripts: List[List[str]]) -> str:
+def report(bench: Bench, starts: int, seeds: str) -> str:
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     return f"""# What a call costs beside the same work by hand
 
@@ -409,9 +408,9 @@ the quartiles of {bench.repeats} repeats ({min(SLOW, bench.repeats)} where a cal
 
 {table(COLUMNS, bench.rows)}
 
-Whole scripts, started as a user does:
+Whole scripts, started as a user does: the median of {starts}. Published: {FIGURES["sim.runtime_seconds"]["note"]}.
 
-{table(SCRIPT_COLUMNS, scripts)}
+{table(SCRIPT_COLUMNS, script_rows(starts, seeds))}
 
 Filling:
 
@@ -427,7 +426,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     measure_item_edits(bench, sizes[0])
     measure_article_reads(bench, sizes)
     measure_item_reads(bench, sizes)
-    text = report(bench, script_rows(3 if bench.repeats > 9 else 1, arguments.seeds))
+    text = report(bench, STARTS if bench.repeats > 9 else 1, arguments.seeds)
     for path in ["-", arguments.output] if arguments.output else ["-"]:
         write_text(path, text)
 
@@ -444,8 +443,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def size_list(text: str) -> List[int]:
-    parse = whole(150, 300_000)
-    return sorted({parse(size) for size in text.split(",")})
+    return sorted({whole(150, 300_000)(size) for size in text.split(",")})
 
 
 if __name__ == "__main__":
