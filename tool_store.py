@@ -39,9 +39,11 @@ CREATE TABLE IF NOT EXISTS event (
     resource_type TEXT    NOT NULL,
     resource_id   TEXT    NOT NULL,
     sequence      INTEGER NOT NULL CHECK (sequence >= 1),
-    type          TEXT    NOT NULL CHECK (type IN (
-                      'created', 'saved', 'retitled', 'published', 'unpublished',    -- of an article
-                      'updated', 'deleted')),                                        -- of an item, created too
+    -- Of an article: created, saved, retitled, published, unpublished. Of an item: created, updated, deleted. Spelt out
+    -- with OR: for an IN of so many SQLite fills a table at each insert, which takes as long as the insert itself.
+    type          TEXT    NOT NULL CHECK (
+                      type = 'created' OR type = 'saved' OR type = 'retitled' OR type = 'published'
+                      OR type = 'unpublished' OR type = 'updated' OR type = 'deleted'),
     subject_id    TEXT    NOT NULL,   -- the article or the item
     version       NOT NULL,           -- its version after the change: TEXT of an article, INTEGER of an item
     PRIMARY KEY (resource_type, resource_id, sequence)
