@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 from compare import PUBLISHED, RESULTS
 from sim_report import DELAYS
-from support_day import HOUR, popularity_shares
+from support_day import HOUR, default_options, popularity_shares
 from theory import refused_share
 from triage import LEVELS
 
@@ -142,8 +142,9 @@ def late_edits(spreads: Mapping[str, Any]) -> str:
     places = [delay / HOUR for _, _, delay in DELAYS]
     plot = Plot("Edits refused because the version changed", "hours after the read", "share of edits", (-0.1, 4.3), 70)
     plot.axes([(hour, f"{hour} h") for hour in range(5)], range(0, 71, 10), "%")
-    popularity = popularity_shares(400, 0.9)
-    curve = [(step / 20, 100 * refused_share(popularity, 300 / 8, step / 20)) for step in range(83)]
+    day = default_options()
+    popularity, rate = popularity_shares(day.articles, day.zipf), day.saves / day.hours
+    curve = [(step / 20, 100 * refused_share(popularity, rate, step / 20)) for step in range(83)]
     plot.line(2, curve, "line dash")
     names = [f"sim.edits.{name}.version_conflicts_percent" for name, _, _ in DELAYS]
     mean, low, high = bands(spreads, names, places)

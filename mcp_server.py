@@ -235,9 +235,9 @@ def fill_demo(knowledge_base: KnowledgeBaseStore, records: RecordStore) -> None:
 
 def fill_demo_articles(knowledge_base: KnowledgeBaseStore) -> None:
     knowledge_base.create_knowledge_base(support_day.KB)
-    if not is_demos(knowledge_base, support_day.KB, [support_day.article_id(rank) for rank in range(400)]):
+    topics = support_day.plan_day(1, support_day.default_options()).topics
+    if not is_demos(knowledge_base, support_day.KB, [support_day.article_id(rank) for rank in range(len(topics))]):
         return
-    topics = support_day.draw_topics(1, 400, support_day.zipf(24, 0.9))
     for rank, (title, content) in enumerate(support_day.first_texts(1, topics)):
         unless_taken(knowledge_base.create_article, support_day.KB, title, content, support_day.article_id(rank))
 
@@ -248,7 +248,7 @@ def fill_demo_bugs(records: RecordStore) -> None:
     made_by_demo = records.schema(bug_tracker.CHANNEL, 1).fields == bug_tracker.FIELDS
     if not is_demos(records, bug_tracker.CHANNEL, [item_id for item_id, _ in bugs], made_by_demo):
         return
-    records.clock = bug_tracker.Clock(time.time() - 200 * bug_tracker.OPENED_EVERY, step=bug_tracker.OPENED_EVERY)
+    records.clock = bug_tracker.Clock(time.time() - len(bugs) * bug_tracker.OPENED_EVERY, step=bug_tracker.OPENED_EVERY)
     for item_id, values in bugs:
         unless_taken(records.create_item, bug_tracker.CHANNEL, values, item_id)
     records.clock = time.time

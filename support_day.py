@@ -124,6 +124,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{about} (default: {default:g})")
 
 
+def default_options() -> argparse.Namespace:
+    """The posts' day, for who plays it without a command line."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return parser.parse_args([])
+
+
 # --- the world a day is played in -------------------------------------------------------------------------------------
 
 
