@@ -46,11 +46,8 @@ EDITS = 40  # calls in a block of edits
 SLOW = 7  # repeats at most where a call takes long
 REPLAY = 80 / 60  # 60,000 a second where the floor does 80,000
 FLAT = 1.1  # what does not grow: the rest is the spread of the measurement
-
 NUMBERS = itertools.count(1)  # of idempotency keys
-
 Block = Callable[[], Sequence[Any]]  # () -> the calls of one repeat, made ready: partial(function, arguments)
-
 # Memory is measured in processor time, which other programs disturb less; files and scripts by the wall clock.
 WALL = time.perf_counter
 CPU = time.process_time if time.get_clock_info("process_time").resolution < 1e-6 else WALL
@@ -421,20 +418,23 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     arguments = make_parser().parse_args(argv)
     sizes = [400] if arguments.quick else arguments.rows
     bench = Bench(7 if arguments.quick else arguments.repeats)
-    with tempfile.TemporaryDirectory() as directory:
-        measure_article_edits(bench, sizes[0], directory)
-    measure_item_edits(bench, sizes[0])
-    measure_article_reads(bench, sizes)
-    measure_item_reads(bench, sizes)
-    text = report(bench, STARTS if bench.repeats > 9 else 1, arguments.seeds)
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            measure_article_edits(bench, sizes[0], directory)
+        measure_item_edits(bench, sizes[0])
+        measure_article_reads(bench, sizes)
+        measure_item_reads(bench, sizes)
+        text = report(bench, STARTS if bench.repeats > 9 else 1, arguments.seeds)
+    except KeyboardInterrupt:
+        raise SystemExit("bench.py: interrupted") from None
     for path in ["-", arguments.output] if arguments.output else ["-"]:
         write_text(path, text)
 
 
 def make_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="bench.py", description=(__doc__ or "").split("\n", 1)[0])
-    rows_help = "sizes of the tables (default: 400,10000,100000)"
-    parser.add_argument("--rows", type=size_list, default=[400, 10_000, 100_000], metavar="N,N", help=rows_help)
+    sizes = "400,10000,100000"
+    parser.add_argument("--rows", type=size_list, default=sizes, metavar="N,N", help=f"of the tables ({sizes})")
     parser.add_argument("--repeats", type=whole(2, 1_000), default=51, metavar="N", help="of each pair (default: 51)")
     parser.add_argument("--seeds", default="1-5", help="that the scripts run with (default: 1-5)")
     parser.add_argument("--quick", action="store_true", help="400 rows and 7 repeats: a first look, in seconds")

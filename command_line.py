@@ -37,8 +37,8 @@ from report import (
 def main(script: Script, argv: Optional[Sequence[str]] = None) -> None:
     """Runs a script from the command line; see above for the exit codes."""
     parser = make_parser(script)
-    options = parser.parse_args(argv)
     try:
+        options = parser.parse_args(argv)
         documents = read_documents(script, parser, options) if options.merge else []
         if documents:
             vars(options).update(documents[0]["options"])  # those that the files were made with

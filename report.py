@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import signal
 import sys
 from collections import Counter
 from itertools import chain, islice
@@ -138,10 +139,15 @@ def run_tasks(tasks: List[Tuple[Part, int, argparse.Namespace]], parts: int, job
     # The parts of a seed go to one process, since they share what the seed begins with. Those of the last few seeds are
     # spread, so that no process waits while another one has a whole seed left.
     whole_seeds = len(tasks) // (parts * jobs) * parts * jobs
-    with Pool(min(jobs, len(tasks))) as pool:
+    with Pool(min(jobs, len(tasks)), ignore_interrupts) as pool:
         together = pool.imap(run_task, tasks[:whole_seeds], chunksize=parts)
         spread_out = pool.imap(run_task, tasks[whole_seeds:])
         yield from chain(together, spread_out)
+
+
+def ignore_interrupts() -> None:
+    """Ctrl-C goes to every process of a terminal; the first one ends the others, without a traceback from each."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run_task(task: Tuple[Part, int, argparse.Namespace]) -> Counts:

@@ -6,6 +6,7 @@ import os
 import tempfile
 import unittest
 from typing import Any
+from unittest import mock
 
 import bench
 import bench_floor as floor
@@ -128,6 +129,11 @@ class Items(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
+    def test_an_interrupt_is_said_in_one_line(self) -> None:
+        with mock.patch("bench.measure_article_edits", side_effect=KeyboardInterrupt):
+            with self.assertRaisesRegex(SystemExit, "^bench.py: interrupted$"):
+                bench.main(["--quick"])
+
     def test_a_tiny_run(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "bench.md")

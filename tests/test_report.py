@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,12 @@ def draw_part(seed: int, options: argparse.Namespace) -> Counts:
     if seed == 667:
         raise ValueError("seed 667 does not go with --factor")
     return {"drawn": int(1e6 * report.rng(seed, "draw").random())}
+
+
+def interrupted_part(seed: int, options: argparse.Namespace) -> Counts:
+    """What a worker gets when Ctrl-C is pressed in the terminal."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return count_part(seed, options)
 
 
 def figures(counts: Counts, seeds: int) -> Figures:
@@ -231,6 +238,16 @@ class Running(ScriptCase):
         once = self.output("--seeds", "1-20")
         for jobs in (2, 3):
             self.assertEqual(self.output("--seeds", "1-20", jobs=jobs), once)
+
+    def test_an_interrupt_is_for_the_first_process_alone(self) -> None:
+        """Else each worker adds a traceback of its own to what the first one says in a line."""
+        tasks = [(interrupted_part, seed, argparse.Namespace(factor=1)) for seed in (1, 2, 3)]
+        self.assertEqual([counts["sum"] for counts in report.run_tasks(tasks, 1, 2)], [1, 2, 3])
+
+    def test_an_interrupted_run_says_so_in_one_line(self) -> None:
+        with mock.patch("command_line.one_run", side_effect=KeyboardInterrupt):
+            with self.assertRaisesRegex(SystemExit, "^toy.py: interrupted$"):
+                command_line.main(TOY, [])
 
     def test_the_report_shows_the_tables_and_each_check_that_passed(self) -> None:
         text = self.output("--seeds", "1-3")

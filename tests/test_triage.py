@@ -268,6 +268,11 @@ class TheScript(unittest.TestCase):
         }
         self.assertEqual(len(outputs), 1)
 
+    def test_an_interrupted_timing_says_so_in_one_line(self) -> None:
+        with mock.patch("triage.timing", side_effect=KeyboardInterrupt):
+            with self.assertRaisesRegex(SystemExit, "^triage.py: interrupted$"):
+                command_line.main(triage.SCRIPT, ["--timing"])
+
     def test_timing_measures_both_stores_and_runs_nothing_else(self) -> None:
         with tempfile.TemporaryDirectory() as folder, mock.patch.multiple("triage", TIMED_EDITS=20, TIMED_RUNS=2):
             path = os.path.join(folder, "timing.txt")
