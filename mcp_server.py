@@ -33,6 +33,7 @@ from json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MAX_LINE,
     METHOD_NOT_FOUND,
     Failure,
     checked_id,
@@ -95,11 +96,16 @@ class Server:
             message = parse(line)
         except Failure as failure:
             return json.dumps(error_answer(None, failure))
-        answer = self.answer_batch(message) if isinstance(message, list) else self.answer(message)
+        if isinstance(message, list):
+            return self.answer_batch(message)
+        answer = self.answer(message)
         return None if answer is None else json.dumps(answer)
 
-    def answer(self, message: Any) -> Optional[JSON]:
-        """The answer to one message; None to a notification or a response. Raises nothing."""
+    def answer(self, message: Any, has_room: bool = True) -> Optional[JSON]:
+        """The answer to one message; None to a notification or a response. Raises nothing.
+
+        A request of a batch whose answers fill a line already has no room for its own, and is not carried out.
+        """
         request_id = None
         try:
             if not isinstance(message, dict):
@@ -112,6 +118,9 @@ class Server:
                 raise Failure(INVALID_REQUEST, 'a message must have "jsonrpc": "2.0" and a method')
             if "id" not in message:
                 return None  # none of the notifications that clients send asks this server for anything
+            if not has_room:
+                problem = f"not carried out: the answers before it have {MAX_LINE:,} characters; send it again"
+                raise Failure(INTERNAL_ERROR, problem)
             result = self.result(method, object_or_absent(message, "params"))
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Failure as failure:
@@ -120,16 +129,20 @@ class Server:
             logging.exception("internal error")  # to standard error; a client learns no more than that there was one
             return error_answer(request_id, Failure(INTERNAL_ERROR, "internal error"))
 
-    def answer_batch(self, messages: List[Any]) -> Any:
+    def answer_batch(self, messages: List[Any]) -> Optional[str]:
         """A list of answers, None if none is due, or one error for the batch as a whole."""
         if self.version != BATCHES:
-            return error_answer(None, Failure(INVALID_REQUEST, f"only revision {BATCHES} has batches"))
+            return json.dumps(error_answer(None, Failure(INVALID_REQUEST, f"only revision {BATCHES} has batches")))
         methods = [message.get("method") for message in messages if isinstance(message, dict)]
         if "initialize" in methods or not 1 <= len(messages) <= MAX_BATCH:
             problem = f"a batch must hold 1 to {MAX_BATCH} messages, none of them initialize"
-            return error_answer(None, Failure(INVALID_REQUEST, problem))
-        answers = [answer for answer in map(self.answer, messages) if answer is not None]
-        return answers or None
+            return json.dumps(error_answer(None, Failure(INVALID_REQUEST, problem)))
+        answers: List[str] = []
+        for message in messages:
+            answer = self.answer(message, has_room=sum(map(len, answers)) < MAX_LINE)
+            if answer is not None:
+                answers.append(json.dumps(answer))
+        return f"[{', '.join(answers)}]" if answers else None
 
     def result(self, method: str, params: JSON) -> JSON:
         """Raises Failure."""

@@ -118,6 +118,22 @@ class Batches(ServerCase):
             self.fails(-32600, batch, None)
         self.assertEqual(len(self.send(line([request("ping")] * 100))), 100)
 
+    def test_what_has_no_room_in_its_answer_is_not_carried_out(self) -> None:
+        self.server = self.open("2025-03-26")
+        read = request("tools/call", {"name": "read_knowledge_article", "arguments": ARTICLE})
+        citation = self.articles.read_knowledge_article("kb", "a1")["citation"]
+        arguments = {**ARTICLE, "content": "x", "expected_version": citation["updated_at"], "idempotency_key": "k"}
+        edit = request("tools/call", {"name": "edit_knowledge_article", "arguments": arguments}, "edit")
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        with mock.patch("mcp_server.MAX_LINE", 1000):
+            answers = self.send(line([*[read] * 9, note, edit]))
+        self.assertEqual(answers[-1]["id"], "edit")
+        errors = [answer.get("error", {}).get("code") for answer in answers]
+        carried_out = errors.index(-32603)
+        self.assertEqual(errors, [None] * carried_out + [-32603] * (10 - carried_out))
+        self.assertIn(carried_out, range(1, 9))
+        self.assertEqual(self.articles.read_knowledge_article("kb", "a1")["citation"], citation)
+
 
 # --- hostile lines ----------------------------------------------------------------------------------------------------
 
