@@ -101,8 +101,8 @@ class Schema:
     def preview(self, values: JSON) -> str:
         """ "status: new | ticket: BUG-1 | title: Login": one line, selects first, the rest in schema order, no empties.
 
-        Strings as they are but for control characters and those that turn the direction of writing, which become
-        spaces; anything else as JSON; formulas are left out.
+        Strings as they are, but that control characters and those that turn the direction of writing become spaces and
+        spaces in a row become one; anything else as JSON; formulas are left out.
         """
         line = ""
         for key in self.preview_order:
@@ -113,7 +113,7 @@ class Schema:
             line += f" | {key}: {text[:PREVIEW_LENGTH]}" if line else f"{key}: {text[:PREVIEW_LENGTH]}"
             if len(line) > PREVIEW_LENGTH:
                 break
-        if not line.isprintable():  # a line break or the like; asking first is cheaper, and every edit pays
+        if "  " in line or not line.isprintable():  # asking first is cheaper, and every edit pays
             line = " ".join(_UNSEEN.sub(" ", line).split())
         return line if len(line) <= PREVIEW_LENGTH else line[: PREVIEW_LENGTH - 1].rstrip() + "…"
 

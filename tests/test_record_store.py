@@ -338,6 +338,10 @@ class Pages(RecordCase):
         preview = self.preview(title=f"a{hidden}b{hidden}", description="नमस्ते می\u200cخواهم 👩\u200d👧")
         self.assertIn("title: a [31m b [31m | description: नमस्ते می\u200cخواهم 👩\u200d👧", preview)
 
+    def test_spaces_in_a_row_are_one_in_a_preview_whatever_else_is_in_it(self) -> None:
+        for space in ("  ", " \u00a0", "\u00a0", "\t  \n", "\u3000 "):
+            self.assertIn("title: x y | description: p q", self.preview(title=f"x{space}y", description="p  q"))
+
     def test_a_preview_is_one_line(self) -> None:
         self.assertIn("title: a b c | ", self.preview(title="a\nb\r\n\t c", points=1))
 
